@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use binnacle_features::Features;
 use binnacle_meta::{FieldPath, aggregate, go_quote};
 use binnacle_schema::{Value, defaults};
 use binnacle_scheme::{NoKinds, Situation, StoredType};
@@ -78,7 +79,7 @@ impl<'t> Judge<'t> {
             false => object.value.list_at(&["items"]).to_vec(),
         };
         for value in &mut values {
-            check(stored, single, value)?;
+            check(stored, &self.types.features, single, value)?;
         }
         let named = if is_binding { &mut self.bindings } else { &mut self.objects };
         for value in values {
@@ -114,7 +115,7 @@ impl Named {
 }
 
 /// Gives an object its defaults, and judges it as one that is created.
-fn check(stored: &StoredType, kind: &str, object: &mut Value) -> Result<(), String> {
+fn check(stored: &StoredType, features: &Features, kind: &str, object: &mut Value) -> Result<(), String> {
     let members = object.make_object();
     members.insert("kind", kind);
     members.insert("apiVersion", API_VERSION);
@@ -124,7 +125,7 @@ fn check(stored: &StoredType, kind: &str, object: &mut Value) -> Result<(), Stri
     let mut errors = metadata::validate(
         object.get("metadata").unwrap_or(&nothing),
         false,
-        |name, prefix| stored.strategy.validate_name(name, prefix),
+        |name, prefix| stored.strategy.validate_name(features, name, prefix),
         &FieldPath::new("metadata"),
     );
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -133,6 +134,7 @@ fn check(stored: &StoredType, kind: &str, object: &mut Value) -> Result<(), Stri
         namespace: "",
         api_version: API_VERSION,
         dry_run: false,
+        features,
     };
     errors.extend(stored.strategy.validate(&situation, object));
     if errors.is_empty() {

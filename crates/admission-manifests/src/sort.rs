@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use binnacle_features::Features;
 use binnacle_scheme::StoredType;
 
 /// What a directory holds.
@@ -15,7 +16,10 @@ pub enum Manifests {
 
 /// How the kinds that manifests may be of are read and judged.
 #[derive(Clone)]
-pub struct StoredTypes(Arc<[StoredType]>);
+pub struct StoredTypes {
+    types: Arc<[StoredType]>,
+    pub(crate) features: Arc<Features>,
+}
 
 impl Manifests {
     pub const ALL: [Self; 4] =
@@ -68,11 +72,12 @@ impl Manifests {
 }
 
 impl StoredTypes {
-    pub fn new(types: impl IntoIterator<Item = StoredType>) -> Self {
-        Self(types.into_iter().collect())
+    /// `features` are the gates of the server, on which some rules depend.
+    pub fn new(types: impl IntoIterator<Item = StoredType>, features: Arc<Features>) -> Self {
+        Self { types: types.into_iter().collect(), features }
     }
 
     pub(crate) fn of_kind(&self, kind: &str) -> Option<&StoredType> {
-        self.0.iter().find(|stored| stored.storage.kind == kind)
+        self.types.iter().find(|stored| stored.storage.kind == kind)
     }
 }

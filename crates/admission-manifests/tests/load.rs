@@ -12,12 +12,13 @@ fn types() -> StoredTypes {
     let kinds = Manifests::ALL.into_iter().flat_map(|sort| [Some(sort.kind()), sort.binding()]).flatten();
     let described = binnacle_builtin::groups().iter().flat_map(|group| &group.versions);
     let described: Vec<_> = described.flat_map(|version| &version.resources).collect();
-    StoredTypes::new(kinds.filter_map(|kind| {
+    let types = kinds.filter_map(|kind| {
         let of_kind = |one: &&&std::sync::Arc<binnacle_scheme::ResourceDescription>| {
             one.kind == kind && one.version == "v1" && one.group == "admissionregistration.k8s.io"
         };
         binnacle_builtin::stored_type(described.iter().find(of_kind)?, Releases::default())
-    }))
+    });
+    StoredTypes::new(types, std::sync::Arc::default())
 }
 
 /// What is read of files, or what is wrong with them, with `DIR` for the directory.

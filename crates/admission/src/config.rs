@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_config::{Format, list, text};
+use binnacle_features::Features;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, io_error, read_error};
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
@@ -158,7 +159,7 @@ pub fn configure(
         ("ValidatingAdmissionWebhook", &mut options.validating_webhook_users),
     ] {
         if let Some(text) = of(plugin)? {
-            let (named, manifests) = webhooks(&text).map_err(refused(plugin))?;
+            let (named, manifests) = webhooks(&options.features.clone(), &text).map_err(refused(plugin))?;
             *users = named;
             options.manifests.extend(manifests.map(|path| (plugin, path)));
         }
@@ -168,7 +169,7 @@ pub fn configure(
         ("ValidatingAdmissionPolicy", VALIDATING_POLICIES, MUTATING_POLICIES),
     ] {
         if let Some(text) = of(plugin)? {
-            let manifests = policies(&text, &own, &other).map_err(refused(plugin))?;
+            let manifests = policies(&options.features, &text, &own, &other).map_err(refused(plugin))?;
             options.manifests.extend(manifests.map(|path| (plugin, path)));
         }
     }
@@ -249,14 +250,14 @@ fn either(new: Format, old: Format, file: &Value) -> Format {
 }
 
 /// As whom webhooks are called, and where others than those of the API stand.
-fn webhooks(text: &[u8]) -> Result<(Users, Option<PathBuf>), String> {
+fn webhooks(features: &Features, text: &[u8]) -> Result<(Users, Option<PathBuf>), String> {
     let file = WEBHOOKS.read(text).map_err(|error| error.to_string())?;
     let kubeconfig = file.str_at(&["kubeConfigFile"]);
     if !kubeconfig.is_empty() && !Path::new(kubeconfig).is_absolute() {
         let path = FieldPath::new("kubeConfigFile");
         return Err(FieldError::invalid(&path, kubeconfig, "must be an absolute file path").to_string());
     }
-    let manifests = manifests(&file)?;
+    let manifests = manifests(features, &file)?;
     let users = match kubeconfig {
         "" => Users::default(),
         path => Users::load(Path::new(path)).map_err(|error| error.to_string())?,
@@ -265,21 +266,21 @@ fn webhooks(text: &[u8]) -> Result<(Users, Option<PathBuf>), String> {
 }
 
 /// Where policies stand beside those of the API.
-fn policies(text: &[u8], own: &Format, other: &Format) -> Result<Option<PathBuf>, String> {
+fn policies(features: &Features, text: &[u8], own: &Format, other: &Format) -> Result<Option<PathBuf>, String> {
     let read = own.read(text);
     if read.is_err() && other.read(text).is_ok() {
         return Err(format!("unexpected type: *policyconfig.{}", other.kind));
     }
-    manifests(&read.map_err(|error| error.to_string())?)
+    manifests(features, &read.map_err(|error| error.to_string())?)
 }
 
 /// The directory of manifests that a plugin is told.
-fn manifests(file: &Value) -> Result<Option<PathBuf>, String> {
+fn manifests(features: &Features, file: &Value) -> Result<Option<PathBuf>, String> {
     let (directory, field) = (file.str_at(&[MANIFESTS]), FieldPath::new(MANIFESTS));
     if directory.is_empty() {
         return Ok(None);
     }
-    if !binnacle_features::enabled("ManifestBasedAdmissionControlConfig") {
+    if !features.enabled("ManifestBasedAdmissionControlConfig") {
         let why = "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled";
         return Err(FieldError::forbidden(&field, why).to_string());
     }

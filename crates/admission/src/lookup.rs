@@ -302,7 +302,7 @@ async fn write_status(resource: &Resource, changed: &Value) -> Result<(), Status
     let mut change = |old: Option<&Value>| {
         let mut object = changed.clone();
         track_update(&resource.update_by(&context, MANAGER, STATUS), old, &mut object);
-        Ok(object)
+        Ok(object.into())
     };
     resource.update(&context, metadata("name"), &options, &mut change).await.map(|_| ())
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use binnacle_features::Version;
 use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_registry::{Catalog, Installer, Resource};
 use binnacle_resources::written_version;
@@ -28,9 +29,15 @@ pub struct Releases {
 }
 
 impl Default for Releases {
-    /// As the feature gates of the process have it.
+    /// Those of the program.
     fn default() -> Self {
-        let emulated = binnacle_features::gates().emulated();
+        Self::of(Version::BINARY)
+    }
+}
+
+impl Releases {
+    /// Those of a server that acts as this version.
+    pub fn of(emulated: Version) -> Self {
         let [emulated, compatible] =
             [emulated, emulated.previous()].map(|version| Release { major: version.major, minor: version.minor });
         Self { emulated, compatible }

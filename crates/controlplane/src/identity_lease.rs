@@ -48,7 +48,7 @@ impl Identity {
 
 /// Creates the lease or renews it. One that another holder left behind is taken over.
 pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
-    if !binnacle_features::enabled("APIServerIdentity") {
+    if !work.resources.features().enabled("APIServerIdentity") {
         return Ok(());
     }
     let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
@@ -71,7 +71,7 @@ pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
 
 /// Deletes the leases of servers that have not renewed them in time.
 pub(crate) async fn collect(work: &Work) -> Result<(), Status> {
-    if !binnacle_features::enabled("APIServerIdentity") {
+    if !work.resources.features().enabled("APIServerIdentity") {
         return Ok(());
     }
     let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;

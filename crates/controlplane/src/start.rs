@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_features::Features;
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::Catalog;
 use binnacle_request::{BoxFuture, Shutdown};
@@ -42,7 +43,7 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
     let work = Arc::new(Work::new(resources, config));
     let registrations = work.registrations.clone();
     let mut steps = Vec::new();
-    let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages()
+    let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages(work.resources.features())
         .into_iter()
         .map(|stage| {
             let reported = stage.into_iter().map(|each| {
@@ -126,7 +127,7 @@ type Ensure = for<'a> fn(&'a Work) -> BoxFuture<'a, Result<(), Status>>;
 type Follow = fn(Arc<Work>, watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()>;
 
 /// The loops in the order in which they may begin.
-fn stages() -> [Vec<Loop>; 2] {
+fn stages(features: &Features) -> [Vec<Loop>; 2] {
     let first = vec![
         Loop::repeat("start-system-namespaces-controller", Some(60), |work| {
             Box::pin(system_namespaces::ensure(&work.resources))
@@ -174,7 +175,7 @@ fn stages() -> [Vec<Loop>; 2] {
             apiservices::follow_availability,
         ),
     ];
-    if binnacle_features::enabled("WatchCacheInitializationPostStartHook") {
+    if features.enabled("WatchCacheInitializationPostStartHook") {
         then.push(Loop::repeat("storage-readiness", None, |work| Box::pin(storage_readiness::ensure(work))));
     }
     [first, then]

@@ -21,24 +21,17 @@ mod parse;
 mod serving;
 mod storage;
 mod table;
-mod values;
 
 use std::ffi::OsString;
 
-use binnacle_controlplane::EndpointReconciler;
-use binnacle_meta::go_quote;
+use binnacle_apiserver::settings::{
+    Admission, ApiEnablement, Authentication, Authorization, Generic, Host, Misc, Serving, Settings, Storage,
+};
 
-pub(crate) use admission::Admission;
-pub(crate) use api_enablement::ApiEnablement;
-pub(crate) use authentication::{Authentication, Issuers, Webhook};
-pub(crate) use authorization::{Authorization, Source};
-pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs};
-pub(crate) use misc::Misc;
-pub(crate) use serving::Serving;
-pub(crate) use storage::{Etcd, Storage};
 pub(crate) use table::FlagError;
 
+use parse::Given;
 use table::Group;
 
 /// The groups in the order of `--help`.
@@ -64,21 +57,18 @@ pub(crate) enum Command {
     Serve(Box<Config>),
 }
 
-/// The settings of a server.
+/// What the program is told.
 #[derive(Debug)]
 pub(crate) struct Config {
-    pub(crate) generic: Generic,
-    pub(crate) storage: Storage,
-    pub(crate) serving: Serving,
-    pub(crate) auditing: binnacle_audit::Options,
-    pub(crate) authentication: Authentication,
-    pub(crate) authorization: Authorization,
-    pub(crate) api_enablement: ApiEnablement,
-    pub(crate) admission: Admission,
+    pub(crate) settings: Settings,
     pub(crate) logs: Logs,
-    pub(crate) misc: Misc,
     /// Flags that were given and change nothing, with the reasons.
     pub(crate) inert: Vec<(&'static str, &'static str)>,
+}
+
+/// Settings that are read from flags.
+trait FromFlags: Sized {
+    fn read(given: &Given) -> Result<Self, FlagError>;
 }
 
 /// Reads the arguments behind the program's name.
@@ -90,9 +80,8 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     if let Some(text) = global::version(&given)? {
         return Ok(Command::Print(text));
     }
-    let mut config = Config {
+    let settings = Settings {
         generic: Generic::read(&given)?,
-        inert: inert::given(&given),
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
@@ -100,30 +89,19 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         authorization: Authorization::read(&given)?,
         api_enablement: ApiEnablement::read(&given)?,
         admission: Admission::read(&given)?,
-        logs: Logs::read(&given)?,
         misc: Misc::read(&given)?,
+        host: Host::default(),
     };
-    check_families(&config)?;
-    // Who may do everything must be somebody.
-    config.authentication.anonymous &= !config.authorization.allows_everything();
-    Ok(Command::Serve(Box::new(config)))
-}
-
-/// The service `kubernetes` has one address, and endpoints of another family would lead nowhere.
-fn check_families(config: &Config) -> Result<(), FlagError> {
-    let Some(advertised) = config.generic.advertise_address else { return Ok(()) };
-    let range = &config.misc.service_cluster_ip_ranges[0];
-    if config.misc.endpoint_reconciler == EndpointReconciler::None || range.address.is_ipv4() == advertised.is_ipv4() {
-        return Ok(());
-    }
-    let [range, advertised] = [range.to_string(), advertised.to_string()].map(|text| go_quote(&text));
-    Err(FlagError::new(format!("service IP family {range} must match public address family {advertised}")))
+    let (inert, logs) = (inert::given(&given), Logs::read(&given)?);
+    let settings = settings.checked().map_err(|error| FlagError::new(error.to_string()))?;
+    Ok(Command::Serve(Box::new(Config { settings, logs, inert })))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
+    use binnacle_apiserver::settings::Source;
     use binnacle_meta::GroupResource;
     use binnacle_registry::{MediaType, Uncached};
 
@@ -133,7 +111,7 @@ mod tests {
         parse(arguments.iter().map(OsString::from)).map_err(|error| error.to_string())
     }
 
-    fn config(arguments: &[&str]) -> Config {
+    fn program(arguments: &[&str]) -> Config {
         match run(arguments) {
             Ok(Command::Serve(config)) => *config,
             Ok(Command::Print(text)) => panic!("{text}"),
@@ -141,7 +119,11 @@ mod tests {
         }
     }
 
-    fn modes(config: &Config) -> Vec<&str> {
+    fn config(arguments: &[&str]) -> Settings {
+        program(arguments).settings
+    }
+
+    fn modes(config: &Settings) -> Vec<&str> {
         match &config.authorization.source {
             Source::Flags(config) => config.authorizers.iter().map(|authorizer| authorizer.name.as_str()).collect(),
             Source::File(path) => panic!("{path:?}"),
@@ -157,7 +139,13 @@ mod tests {
         assert_eq!(config.misc.service_node_port_range.to_string(), "30000-32767");
         assert_eq!(config.authentication.service_accounts.issuers, ["https://kubernetes.default.svc"]);
         assert!(config.misc.allow_privileged && !config.storage.ephemeral);
-        assert_eq!(config.logs, Logs { format: LogFormat::Text, verbosity: 0 });
+        assert_eq!(program(&[]).logs, Logs { format: LogFormat::Text, verbosity: 0 });
+    }
+
+    #[test]
+    fn without_flags_the_settings_are_those_of_the_library() {
+        let [read, default] = [config(&[]), Settings::default()].map(|settings| format!("{settings:#?}"));
+        assert_eq!(read, default);
     }
 
     #[test]
@@ -168,8 +156,8 @@ mod tests {
             &["--secure_port=1", "--ephemeral=T", "-v4"],
             &["--secure-port=7", "--secure_port", "1", "--ephemeral=0", "--ephemeral", "--v=4"],
         ] {
-            let config = config(arguments);
-            assert_eq!((config.serving.secure_port, config.storage.ephemeral, config.logs.verbosity), (1, true, 4));
+            let Config { settings, logs, .. } = program(arguments);
+            assert_eq!((settings.serving.secure_port, settings.storage.ephemeral, logs.verbosity), (1, true, 4));
         }
         let both = config(&["--authorization-mode=AlwaysAllow", "--authorization-mode=AlwaysDeny"]);
         assert_eq!(modes(&both), ["alwaysallow", "alwaysdeny"]);

@@ -314,9 +314,14 @@ impl Collection {
         }
     }
 
+    /// True when lists of a given version are served by the cache at all (KEP 4988).
+    fn serves_past(&self) -> bool {
+        self.features.enabled("ListFromCacheSnapshot")
+    }
+
     /// The snapshot of just this revision, if the cache has it without much ado.
     async fn exact(&self, revision: u64) -> Result<Option<Snapshot>, Status> {
-        if !serves_past() {
+        if !self.serves_past() {
             return Ok(None);
         }
         self.not_older_than(revision).await?;
@@ -325,7 +330,7 @@ impl Collection {
 
     /// A state that the cache has, or makes from the present one and no more than so many events.
     async fn past(&self, revision: u64, most: usize) -> Option<Snapshot> {
-        if !serves_past() {
+        if !self.serves_past() {
             return None;
         }
         match self.cache.snapshot_at(Revision(revision)) {
@@ -369,11 +374,6 @@ impl Page {
             self.remaining = Some(remaining);
         }
     }
-}
-
-/// Whether lists of a given version are served by the cache at all (KEP 4988).
-fn serves_past() -> bool {
-    binnacle_features::enabled("ListFromCacheSnapshot")
 }
 
 /// Until when a read waits for the cache.

@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_features::Features;
 use binnacle_meta::GroupResource;
+use binnacle_scheme::MediaType;
 use binnacle_store::Store;
 
 use crate::counts::Counts;
-use crate::media::MediaType;
 use crate::resource::ROOT;
 use crate::ttl::Leases;
 
@@ -28,8 +29,8 @@ pub struct StorageOptions {
     pub lease_reuse: Duration,
     /// How many objects of a collection are deleted at once.
     pub delete_workers: usize,
-    /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
-    pub unsafe_deletion: bool,
+    /// The feature gates of the server, and what it allows.
+    pub features: Arc<Features>,
 }
 
 /// Resources whose objects are read from the store itself. Their cache is made for watches only.
@@ -54,7 +55,7 @@ impl StorageOptions {
             event_ttl: Duration::from_secs(3600),
             lease_reuse: Duration::from_secs(60),
             delete_workers: 1,
-            unsafe_deletion: binnacle_features::enabled("AllowUnsafeMalformedObjectDeletion"),
+            features: Arc::default(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! `/version`: which Kubernetes this server is.
 
+use binnacle_features::Version;
 use binnacle_meta::{Status, accept_names};
 use binnacle_request::{BoxFuture, Link, Preferences, Request, RequestInfo, Response};
 use http::Method;
@@ -45,11 +46,13 @@ pub struct Build {
 pub struct VersionLink {
     failure: FailureWriter,
     build: Build,
+    emulated: Version,
 }
 
 impl VersionLink {
-    pub fn new(failure: FailureWriter, build: Build) -> Self {
-        Self { failure, build }
+    /// Of a server that acts as the version `emulated`.
+    pub fn new(failure: FailureWriter, build: Build, emulated: Version) -> Self {
+        Self { failure, build, emulated }
     }
 }
 
@@ -69,7 +72,7 @@ impl Link for VersionLink {
             if !accept_names(request.header("accept").unwrap_or(""), &PRODUCED) {
                 return (self.failure)(&Status::router_not_acceptable(&PRODUCED), &Preferences::of_request(&request));
             }
-            document(&self.build)
+            document(&self.build, self.emulated)
         })
     }
 
@@ -79,8 +82,7 @@ impl Link for VersionLink {
 }
 
 /// The keys of the reference, in its order. This is built by hand because a map would sort them.
-fn document(build: &Build) -> Response {
-    let emulated = binnacle_features::gates().emulated();
+fn document(build: &Build, emulated: Version) -> Response {
     let compatible = emulated.previous();
     let fields = [
         ("major", MAJOR.to_owned()),

@@ -58,7 +58,13 @@ async fn delete_unreadable(call: Call, output: Output) -> Answer {
 pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include(output)?;
-    let mut params = params::collection(&call.request.query, &call.request.info, &call.resource.description, false)?;
+    let mut params = params::collection(
+        &call.request.query,
+        &call.request.info,
+        &call.resource.description,
+        &call.resource.collection.features,
+        false,
+    )?;
     let options = options(&mut call).await?;
     options.validate_for_collection()?;
     if params.list.version == Match::Any {

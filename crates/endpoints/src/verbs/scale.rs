@@ -179,7 +179,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             set_replicas(scale, &mut object, wanted.int_at(&["spec", "replicas"]).unwrap_or(0));
             let owners = managers.to_object(owners, wanted.list_at(&["metadata", "managedFields"]));
             object::set_metadata(&mut object, "managedFields", owners);
-            Ok(object)
+            Ok(object.into())
         })
         .await?;
     respond_scale(&call, output, &updated.stored.object)

@@ -6,6 +6,7 @@ use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names, repeated, selectors};
 
+use crate::Situation;
 use crate::checks::{invalid_each, items, one_of, present, texts};
 use crate::expressions::{Compiler, Uses};
 
@@ -170,11 +171,6 @@ pub(super) fn match_conditions(object: &Value, compiler: &Compiler, path: &Field
 /// The end of names that belong to configuration in files of the server.
 const RESERVED: &str = ".static.k8s.io";
 
-/// True where configuration may stand in files, so that no client may use its names.
-fn files_are_read() -> bool {
-    binnacle_features::enabled("ManifestBasedAdmissionControlConfig")
-}
-
 fn has_reserved_name(object: &Value) -> bool {
     object.str_at(&["metadata", "name"]).ends_with(RESERVED)
 }
@@ -186,10 +182,10 @@ fn reserved() -> String {
     )
 }
 
-/// What is wrong with a name for a client to choose.
-pub(super) fn reserved_name(object: &Value) -> FieldErrors {
+/// What is wrong with a name for a client to choose where configuration may stand in files.
+pub(super) fn reserved_name(situation: &Situation<'_>, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    if files_are_read() && has_reserved_name(object) {
+    if situation.features.enabled("ManifestBasedAdmissionControlConfig") && has_reserved_name(object) {
         let at = FieldPath::new("metadata").child("name");
         errors.push(FieldError::invalid(&at, object.str_at(&["metadata", "name"]), reserved()));
     }
@@ -197,7 +193,6 @@ pub(super) fn reserved_name(object: &Value) -> FieldErrors {
 }
 
 /// The same for objects that have such a name, or may have it.
-pub(super) fn reserved_name_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
-    let warns = has_reserved_name(object) && (old.is_some() || !files_are_read());
-    warns.then(|| format!("metadata.name: {}", reserved())).into_iter().collect()
+pub(super) fn reserved_name_warnings(object: &Value) -> Vec<String> {
+    has_reserved_name(object).then(|| format!("metadata.name: {}", reserved())).into_iter().collect()
 }

@@ -44,12 +44,12 @@ impl Strategy for MutatingAdmissionPolicy {
         policy_validation::mutating(object, Some(old))
     }
 
-    fn validate_client_create(&self, object: &Value) -> FieldErrors {
-        reserved_name(object)
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object, old)
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
     }
 }
 
@@ -102,12 +102,12 @@ impl Strategy for ValidatingAdmissionPolicy {
         policy_validation::validating(object, Some(old))
     }
 
-    fn validate_client_create(&self, object: &Value) -> FieldErrors {
-        reserved_name(object)
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object, old)
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
     }
 }
 

@@ -40,12 +40,12 @@ impl Strategy for MutatingAdmissionPolicyBinding {
         validate(object, true)
     }
 
-    fn validate_client_create(&self, object: &Value) -> FieldErrors {
-        reserved_name(object)
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object, old)
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
     }
 }
 
@@ -74,12 +74,12 @@ impl Strategy for ValidatingAdmissionPolicyBinding {
         validate(object, false)
     }
 
-    fn validate_client_create(&self, object: &Value) -> FieldErrors {
-        reserved_name(object)
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object, old)
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
     }
 }
 

@@ -49,12 +49,12 @@ impl Strategy for MutatingWebhookConfiguration {
         validate(object, Some(old), true)
     }
 
-    fn validate_client_create(&self, object: &Value) -> FieldErrors {
-        reserved_name(object)
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object, old)
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
     }
 }
 
@@ -87,12 +87,12 @@ impl Strategy for ValidatingWebhookConfiguration {
         validate(object, Some(old), false)
     }
 
-    fn validate_client_create(&self, object: &Value) -> FieldErrors {
-        reserved_name(object)
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
     }
 
-    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        reserved_name_warnings(object, old)
+    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+        reserved_name_warnings(object)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Which of the built-in APIs are served.
 
+use binnacle_apiserver::settings::ApiEnablement;
 use binnacle_kinds::tables;
 use binnacle_resources::Enabled;
 
+use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -18,14 +20,8 @@ pub(super) const GROUP: Group = Group {
     )],
 };
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct ApiEnablement {
-    pub(crate) enabled: Enabled,
-}
-
-impl ApiEnablement {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for ApiEnablement {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let known =
             |group: &str, version: &str| tables::kinds().any(|kind| (kind.group, kind.version) == (group, version));
         let enabled = Enabled::parse(&given.all("runtime-config"), known);

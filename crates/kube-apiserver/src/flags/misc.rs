@@ -1,13 +1,12 @@
 //! Settings of the cluster that single resources ask for.
 
-use std::path::PathBuf;
-
+use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
 use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
 
+use super::FromFlags;
 use super::kubelet;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
-use super::values::{Cidr, PortRange};
 
 pub(super) const GROUP: Group = Group {
     title: "Misc",
@@ -85,26 +84,8 @@ const MAX_SERVICE_BITS: u8 = 20;
 /// The kubernetes service itself needs one, and the first and the last are nobody's.
 const MIN_SERVICE_BITS: u8 = 3;
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct Misc {
-    pub(crate) allow_privileged: bool,
-    /// One or two.
-    pub(crate) service_cluster_ip_ranges: Vec<Cidr>,
-    pub(crate) service_node_port_range: PortRange,
-    pub(crate) kubelet: binnacle_kubelet::Config,
-    pub(crate) endpoint_reconciler: EndpointReconciler,
-    pub(crate) service_routing: ServiceRouting,
-    /// Certificate and key by which servers of aggregated APIs know this one.
-    pub(crate) proxy_client: Option<(PathBuf, PathBuf)>,
-    /// Redirects of servers of aggregated APIs are refused.
-    pub(crate) rejects_redirects: bool,
-    /// 0 for none.
-    pub(crate) kubernetes_service_node_port: u16,
-}
-
-impl Misc {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Misc {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let ports: PortRange = given.parsed("service-node-port-range")?;
         Ok(Self {
             kubernetes_service_node_port: kubernetes_node_port(given, ports)?,

@@ -16,8 +16,8 @@ use binnacle_request::{BoxFuture, RequestInfo, Shutdown, User};
 use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
-use crate::flags::{Authorization, Source};
 use crate::identity::identity;
+use crate::settings::{Authorization, Source};
 
 /// Why the server cannot decide anything.
 #[derive(Debug, thiserror::Error)]

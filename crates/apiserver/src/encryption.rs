@@ -12,9 +12,9 @@ use binnacle_supervise::supervise;
 use prometheus::Registry;
 use tokio::task::JoinHandle;
 
-use crate::assemble::{StartError, not_registered};
-use crate::flags::Storage;
+use crate::assemble::{StartFailure, not_registered};
 use crate::identity::identity;
+use crate::settings::Storage;
 
 /// What stands between the resources and the stores. Reloading ends with the value.
 pub(crate) struct AtRest {
@@ -24,7 +24,7 @@ pub(crate) struct AtRest {
 
 impl AtRest {
     /// Reads the file, if one is named. `root` is how all keys begin.
-    pub(crate) async fn open(storage: &Storage, root: &str, registry: &Registry) -> Result<Option<Self>, StartError> {
+    pub(crate) async fn open(storage: &Storage, root: &str, registry: &Registry) -> Result<Option<Self>, StartFailure> {
         let metrics = Metrics::new(registry, &identity()).map_err(not_registered)?;
         let Some(path) = &storage.encryption_file else { return Ok(None) };
         let loaded = load(path, storage.encryption_reload, &metrics).await?;

@@ -10,8 +10,8 @@ use binnacle_server::Metrics;
 use binnacle_supervise::supervise;
 use tokio::task::JoinSet;
 
-use crate::assemble::{StartError, not_registered};
-use crate::flags::Generic;
+use crate::assemble::{StartFailure, not_registered};
+use crate::settings::Generic;
 
 /// What shares the limits out, if that is wanted. It follows its objects until the shutdown.
 pub(crate) fn start(
@@ -20,7 +20,7 @@ pub(crate) fn start(
     metrics: &Metrics,
     tasks: &mut JoinSet<()>,
     shutdown: &Shutdown,
-) -> Result<Option<Arc<FlowControl>>, StartError> {
+) -> Result<Option<Arc<FlowControl>>, StartFailure> {
     if !generic.priority_and_fairness {
         return Ok(None);
     }

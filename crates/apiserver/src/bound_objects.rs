@@ -93,7 +93,7 @@ impl CachedObjects {
             let mut secret = old.cloned().ok_or_else(|| Status::not_found(&secrets.group_resource(), name))?;
             secret.make_at(&["metadata", "labels"]).insert(LAST_USED, day);
             track_update(&secrets.update_by(&context, MANAGER, ""), old, &mut secret);
-            Ok(secret)
+            Ok(secret.into())
         };
         secrets.update(&context, name, &options, &mut change).await.map(drop)
     }

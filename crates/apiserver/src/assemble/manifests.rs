@@ -7,12 +7,13 @@ use binnacle_admission_manifests::{Directory, Followed, LoadError, Loaded, Manif
 use binnacle_admission_policies::Policies;
 use binnacle_admission_webhooks::{Kind, Webhooks};
 use binnacle_builtin::Releases;
+use binnacle_features::Features;
 use binnacle_request::Shutdown;
 use binnacle_scheme::ResourceDescription;
 use prometheus::Registry;
 use tokio::task::JoinSet;
 
-use super::{StartError, not_registered};
+use super::{StartFailure, not_registered};
 use crate::identity::identity;
 
 /// The directories that plugins were told, in force and followed.
@@ -24,13 +25,14 @@ impl AdmissionManifests {
         told: &[(&'static str, PathBuf)],
         webhooks: &[Arc<Webhooks>],
         policies: &Arc<Policies>,
+        features: &Arc<Features>,
         registry: &Registry,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, StartFailure> {
         if told.is_empty() {
             return Ok(Self(Vec::new()));
         }
         let metrics = Metrics::register(registry, &identity()).map_err(not_registered)?;
-        let types = types();
+        let types = types(features);
         let begin = |(plugin, path): &(&'static str, PathBuf)| {
             let sort = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin)?;
             let directory = Directory { sort, path: path.clone() };
@@ -48,7 +50,7 @@ impl AdmissionManifests {
 }
 
 /// The kinds of manifests, whether the group is served or not.
-fn types() -> StoredTypes {
+fn types(features: &Arc<Features>) -> StoredTypes {
     let of_admission = |description: &&Arc<ResourceDescription>| {
         let is_of = |sort: Manifests| sort.kind() == description.kind || sort.binding() == Some(&*description.kind);
         description.group == "admissionregistration.k8s.io"
@@ -56,7 +58,8 @@ fn types() -> StoredTypes {
             && Manifests::ALL.into_iter().any(is_of)
     };
     let described = binnacle_resources::all().filter(of_admission);
-    StoredTypes::new(described.filter_map(|one| binnacle_builtin::stored_type(one, Releases::default())))
+    let types = described.filter_map(|one| binnacle_builtin::stored_type(one, Releases::default()));
+    StoredTypes::new(types, features.clone())
 }
 
 fn put_in_force(

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use binnacle_features::Features;
 use binnacle_meta::{GroupResource, Text};
 use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
@@ -12,12 +13,13 @@ use binnacle_store::{Store, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedStore, Options as EmbeddedOptions};
 use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, TlsPaths};
 use prometheus::Registry;
+use tokio::sync::Notify;
 
 use crate::admin_socket::AdminSocket;
-use crate::assemble::{StartError, not_registered};
+use crate::assemble::{StartFailure, not_registered};
 use crate::data_dir::DataDir;
-use crate::flags::{Etcd, Storage};
 use crate::health::StoreCheck;
+use crate::settings::{DiskFailure, Etcd, Storage};
 use crate::timed_store::TimedStore;
 
 /// All stores of the server.
@@ -42,7 +44,12 @@ pub(crate) struct Clusters {
 }
 
 impl Stores {
-    pub(crate) fn open(storage: &Storage, data: &mut Option<DataDir>, registry: &Registry) -> Result<Self, StartError> {
+    pub(crate) fn open(
+        storage: &Storage,
+        (on_failure, failed): (DiskFailure, &Arc<Notify>),
+        data: &mut Option<DataDir>,
+        registry: &Registry,
+    ) -> Result<Self, StartFailure> {
         if let Some(etcd) = &storage.etcd {
             return Ok(Self::Etcd(Clusters::connect(etcd, registry)?));
         }
@@ -50,8 +57,10 @@ impl Stores {
             Some(data) if !storage.ephemeral => {
                 let directory = data.private("store")?;
                 // The store's lock keeps a second server out of the directory.
+                let failed = failed.clone();
+                let on_failure = move |why: &str| disk_failed(on_failure, &failed, why);
                 let options =
-                    EmbeddedOptions { on_failure: Some(Arc::new(end_process)), ..EmbeddedOptions::new(&directory) };
+                    EmbeddedOptions { on_failure: Some(Arc::new(on_failure)), ..EmbeddedOptions::new(&directory) };
                 let store = Arc::new(EmbeddedStore::open(options)?);
                 crate::embedded_metrics::register(&store, registry).map_err(not_registered)?;
                 data.locked();
@@ -66,7 +75,7 @@ impl Stores {
 
     /// Refuses a store into which data is being moved: part of it is not there yet. An etcd that is out of reach at the
     /// start cannot be asked, and is served when it comes.
-    pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartError> {
+    pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartFailure> {
         let root = match self {
             Self::Embedded { .. } => ROOT,
             Self::Etcd(clusters) => &clusters.root,
@@ -74,11 +83,11 @@ impl Stores {
         for store in self.all() {
             match store.get(unfinished_migration_key(root), None).await {
                 Ok((None, _)) => {}
-                Ok((Some(_), _)) => return Err(StartError::UnfinishedMigration),
+                Ok((Some(_), _)) => return Err(StartFailure::UnfinishedMigration),
                 Err(error) if self.are_elsewhere() => {
                     tracing::warn!(%error, "cannot ask etcd whether a migration into it was finished");
                 }
-                Err(error) => return Err(StartError::StoreRead(error)),
+                Err(error) => return Err(StartFailure::StoreRead(error)),
             }
         }
         Ok(())
@@ -93,7 +102,7 @@ impl Stores {
     }
 
     /// What the resources are told.
-    pub(crate) fn options(&self, storage: &Storage) -> StorageOptions {
+    pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
         let (root, overrides) = match self {
             Self::Embedded { .. } => (ROOT.to_owned(), HashMap::new()),
             Self::Etcd(clusters) => (clusters.root.clone(), clusters.overrides()),
@@ -106,6 +115,7 @@ impl Stores {
             event_ttl: storage.event_ttl,
             lease_reuse: storage.lease_reuse,
             delete_workers: storage.delete_workers,
+            features: features.clone(),
             ..StorageOptions::new(self.main())
         }
     }
@@ -186,17 +196,22 @@ impl Stores {
     }
 }
 
-/// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
-const DISK_FAILED: i32 = 74;
-
-/// Nothing may be written on top of what a failing disk may or may not hold. The next process reads what is there.
-fn end_process(why: &str) {
-    tracing::error!(why, status = DISK_FAILED, "the disk of the store has failed: ending the process");
-    std::process::exit(DISK_FAILED);
+/// Nothing may be written on top of what a failing disk may or may not hold. The next start reads what is there.
+fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
+    match then {
+        DiskFailure::StopServer => {
+            tracing::error!(why, "the disk of the store has failed: stopping the server");
+            failed.notify_one();
+        }
+        DiskFailure::EndProcess(status) => {
+            tracing::error!(why, status, "the disk of the store has failed: ending the process");
+            std::process::exit(status);
+        }
+    }
 }
 
 impl Clusters {
-    fn connect(etcd: &Etcd, registry: &Registry) -> Result<Self, StartError> {
+    fn connect(etcd: &Etcd, registry: &Registry) -> Result<Self, StartFailure> {
         let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
         let tls =
             TlsPaths { ca: etcd.ca_file.clone(), certificate: etcd.cert_file.clone(), key: etcd.key_file.clone() };

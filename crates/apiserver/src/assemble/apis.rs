@@ -32,7 +32,7 @@ use super::policies::AdmissionPolicies;
 use super::webhooks::AdmissionWebhooks;
 use crate::authentication;
 use crate::authorization::UnsafeDeletion;
-use crate::flags::Config;
+use crate::settings::Settings;
 
 /// How many bytes of wire forms are kept beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
@@ -64,7 +64,7 @@ pub(super) fn built_in(
     set: Catalog,
     access: &Access,
     address: SocketAddr,
-    config: &Config,
+    config: &Settings,
     outward: Outward,
     shutdown: &Shutdown,
 ) -> (Api, ControlPlane, Vec<Arc<Resource>>) {
@@ -93,7 +93,7 @@ pub(super) fn built_in(
         outward,
     };
     let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
-    let resources = binnacle_builtin::install(&set, &installer, served, Releases::default());
+    let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(config.generic.emulated()));
     let custom = CustomResources::new(
         set.clone(),
         Arc::new(installer),
@@ -114,10 +114,10 @@ pub(super) fn built_in(
 }
 
 /// What is served: what the release has, the flags let through and the emulated version knows.
-fn served_apis(config: &Config) -> Served {
+fn served_apis(config: &Settings) -> Served {
     let emulated = config.generic.emulated();
     let release = Release { major: emulated.major, minor: emulated.minor };
-    binnacle_builtin::served(Releases::default(), |version, resource| {
+    binnacle_builtin::served(Releases::of(config.generic.emulated()), |version, resource| {
         config.api_enablement.enabled.serves(version, resource)
             && resource.lifecycle.exists_in(release)
             && resource.feature_gate.is_none_or(|gate| config.generic.gates.enabled(gate))
@@ -145,7 +145,7 @@ fn hooks(
     hooks
 }
 
-fn control_plane_config(config: &Config, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
+fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
     // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
     let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
     let advertised = config

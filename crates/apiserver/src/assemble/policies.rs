@@ -45,7 +45,7 @@ impl AdmissionPolicies {
         };
         let mut plugins: Vec<Arc<dyn Plugin>> =
             vec![Arc::new(ValidatingAdmissionPolicy::new(surroundings.clone(), self.validating.clone()))];
-        if binnacle_features::enabled("MutatingAdmissionPolicy") {
+        if catalog.features().enabled("MutatingAdmissionPolicy") {
             plugins.push(Arc::new(MutatingAdmissionPolicy::new(surroundings, self.mutating.clone())));
         }
         plugins

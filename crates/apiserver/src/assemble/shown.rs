@@ -6,13 +6,13 @@ use binnacle_server::{CertificateFiles, DefaultCertificate, TlsError};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use super::StartError;
+use super::StartFailure;
 use crate::authentication::Bundle;
 use crate::data_dir::{DataDir, Durability, warn_if_open, write_private};
-use crate::flags::Config;
 use crate::kubeconfig::kubeconfig;
 use crate::pki::{Clock, Files, Names, Pki};
 use crate::renewal::Own;
+use crate::settings::Settings;
 
 /// What the server shows of itself, and how clients reach it.
 pub(super) struct Shown {
@@ -21,6 +21,8 @@ pub(super) struct Shown {
     pub(super) clients: Bundle,
     /// The command that begins every example.
     pub(super) kubectl: String,
+    /// The administrator's, when the server has one of its own.
+    pub(super) kubeconfig: Option<PathBuf>,
     /// The command that brings controllers.
     pub(super) controllers: String,
     /// The server's own key for service account tokens, as PEM.
@@ -36,16 +38,16 @@ impl Shown {
     pub(super) fn prepare(
         named_tls: Option<(DefaultCertificate, String)>,
         named_clients: Option<Bundle>,
-        config: &Config,
+        config: &Settings,
         data: Option<&DataDir>,
         url: &str,
         clock: &Clock,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, StartFailure> {
         let mut names = Names::new(config.serving.bind_address, config.misc.service_cluster_ip_ranges[0].nth(1));
         names.add(config.generic.external_hostname.as_deref(), config.generic.advertise_address);
         warn_of_open_keys(config);
         let place = if data.is_none() { Some(DataDir::temporary()?) } else { None };
-        let data = data.or(place.as_ref()).ok_or(StartError::NoPlace)?;
+        let data = data.or(place.as_ref()).ok_or(StartFailure::NoPlace)?;
         let durability = if place.is_some() { Durability::Passing } else { Durability::Lasting };
         let directory = data.private("pki")?;
         let files = Files::new(directory, durability);
@@ -86,6 +88,10 @@ impl Shown {
             quoted(signing),
             quoted(&root),
         );
+        let path = match &kubeconfig {
+            Shape::Kubeconfig(path) => Some(path.clone()),
+            Shape::Authority(_) => None,
+        };
         let foreign = foreign.map(|text| Foreign { path: root.clone(), text });
         let told = Told {
             url: url.to_owned(),
@@ -97,7 +103,7 @@ impl Shown {
         told.write(&pki)?;
         let service_account = pki.service_account.clone();
         let own = Own::new(files, names, told, pki);
-        Ok(Self { tls, clients, kubectl, controllers, service_account, place, own })
+        Ok(Self { tls, clients, kubeconfig: path, kubectl, controllers, service_account, place, own })
     }
 }
 
@@ -147,11 +153,11 @@ impl Told {
         }
     }
 
-    pub(crate) fn write(&self, pki: &Pki) -> Result<(), StartError> {
+    pub(crate) fn write(&self, pki: &Pki) -> Result<(), StartFailure> {
         if let Some(directory) = &self.cert_dir {
             let files = serving_pair(directory);
             std::fs::create_dir_all(directory)
-                .map_err(|error| StartError::Write { path: directory.display().to_string(), error })?;
+                .map_err(|error| StartFailure::Write { path: directory.display().to_string(), error })?;
             self.write_file(&files.key, &pki.serving.key)?;
             self.write_file(&files.certificate, &pki.serving.certificate)?;
         }
@@ -164,9 +170,9 @@ impl Told {
         }
     }
 
-    fn write_file(&self, path: &Path, text: &str) -> Result<(), StartError> {
+    fn write_file(&self, path: &Path, text: &str) -> Result<(), StartFailure> {
         write_private(path, text.as_bytes(), self.durability)
-            .map_err(|error| StartError::Write { path: path.display().to_string(), error })
+            .map_err(|error| StartFailure::Write { path: path.display().to_string(), error })
     }
 }
 
@@ -178,7 +184,7 @@ fn quoted(path: &Path) -> String {
 }
 
 /// Keys that flags name are not the server's to close.
-fn warn_of_open_keys(config: &Config) {
+fn warn_of_open_keys(config: &Settings) {
     let serving = config.serving.tls_files.iter().chain(config.serving.named.iter().map(|named| &named.files));
     let etcd = config.storage.etcd.as_ref().and_then(|etcd| etcd.key_file.as_deref());
     let signing = config.authentication.service_accounts.signing_key_file.as_deref();
@@ -190,7 +196,7 @@ pub(super) fn serving_pair(directory: &Path) -> CertificateFiles {
     CertificateFiles { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") }
 }
 
-pub(super) fn read_text(path: &Path) -> Result<String, StartError> {
+pub(super) fn read_text(path: &Path) -> Result<String, StartFailure> {
     std::fs::read_to_string(path)
         .map_err(|error| TlsError::Unreadable { path: path.display().to_string(), error }.into())
 }

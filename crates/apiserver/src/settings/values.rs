@@ -6,18 +6,18 @@ use std::str::FromStr;
 
 /// A range of addresses, `10.0.0.0/24`. The address is the first of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cidr {
-    pub(crate) address: IpAddr,
-    pub(crate) prefix: u8,
+pub struct Cidr {
+    pub address: IpAddr,
+    pub prefix: u8,
 }
 
 impl Cidr {
-    pub(crate) fn bits(&self) -> u8 {
+    pub fn bits(&self) -> u8 {
         if self.address.is_ipv4() { 32 } else { 128 }
     }
 
     /// The address at a distance from the first.
-    pub(crate) fn nth(&self, distance: u32) -> IpAddr {
+    pub fn nth(&self, distance: u32) -> IpAddr {
         match self.address {
             IpAddr::V4(address) => IpAddr::from((u32::from(address).wrapping_add(distance)).to_be_bytes()),
             IpAddr::V6(address) => IpAddr::from((u128::from(address).wrapping_add(u128::from(distance))).to_be_bytes()),
@@ -57,9 +57,9 @@ impl fmt::Display for Cidr {
 
 /// Ports from the first to the last, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PortRange {
-    pub(crate) first: u16,
-    pub(crate) last: u16,
+pub struct PortRange {
+    pub first: u16,
+    pub last: u16,
 }
 
 impl FromStr for PortRange {

@@ -11,8 +11,8 @@ use binnacle_meta::{go_quote, read_error};
 use binnacle_webhook::TargetError;
 
 use crate::authentication::audiences;
-use crate::flags;
 use crate::identity::identity;
+use crate::settings;
 
 /// Why issuers cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -51,11 +51,11 @@ pub(crate) struct MadeIssuers {
 }
 
 impl NamedIssuers {
-    pub(crate) fn load(flags: &flags::Authentication) -> Result<Self, IssuersError> {
+    pub(crate) fn load(flags: &settings::Authentication) -> Result<Self, IssuersError> {
         let (mut algorithms, mut file) = (Algorithm::ALL.to_vec(), None);
         let config = match &flags.issuers {
-            flags::Issuers::None => AuthenticationConfig::default(),
-            flags::Issuers::Flags(oidc) => {
+            settings::Issuers::None => AuthenticationConfig::default(),
+            settings::Issuers::Flags(oidc) => {
                 algorithms.clone_from(&oidc.algorithms);
                 let mut jwt = oidc.jwt.clone();
                 if let Some(path) = &oidc.ca_file {
@@ -63,7 +63,7 @@ impl NamedIssuers {
                 }
                 AuthenticationConfig { jwt: vec![jwt], anonymous: None }
             }
-            flags::Issuers::File(path) => {
+            settings::Issuers::File(path) => {
                 let shown = path.display().to_string();
                 let failed = |why: String| IssuersError::File { path: shown.clone(), why };
                 let data = std::fs::read(path).map_err(|error| failed(read_error(&shown, &error)))?;
@@ -81,7 +81,7 @@ impl NamedIssuers {
 
     pub(crate) fn make(
         self,
-        flags: &flags::Authentication,
+        flags: &settings::Authentication,
         registry: &prometheus::Registry,
     ) -> Result<MadeIssuers, IssuersError> {
         let server = identity();

@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A directory of ours. One that this start created is removed again unless [`keep`](Self::keep) is called, so that a
@@ -70,8 +71,10 @@ impl DataDir {
 
     /// Creates a directory that goes away with this value.
     pub(crate) fn temporary() -> Result<Self, DataDirError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
-        let path = std::env::temp_dir().join(format!("binnacle-{}-{nanos}", std::process::id()));
+        let path = std::env::temp_dir().join(format!("binnacle-{}-{number}-{nanos}", std::process::id()));
         // Fails when somebody else has made it: a name in a shared directory can be guessed.
         match create_private(&path) {
             Ok(()) => Ok(Self { path, at_end: AtEnd::Remove }),

@@ -12,7 +12,7 @@ use prometheus::{GaugeVec, Opts, Registry};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::flags::Storage;
+use crate::settings::Storage;
 use crate::stores::Stores;
 
 /// Ends with the value.

@@ -8,16 +8,14 @@ mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
-use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, ResourceLookup};
+use binnacle_admission::{
+    AdmissionConfigError, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
+};
 use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
-use binnacle_audit::Auditor;
 use binnacle_authn::AuthoritiesError;
-use binnacle_controlplane::{
-    AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
-};
+use binnacle_controlplane::{AvailabilityMetrics, ConversionMetrics, ServiceAddresses, Step, follow_policies};
 use binnacle_discovery::Addresses;
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
@@ -40,8 +38,9 @@ use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
 use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
+use rustix::process::{Resource, getrlimit};
 use rustls::client::ResolvesClientCert;
-use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
@@ -50,50 +49,25 @@ use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
 use self::webhooks::AdmissionWebhooks;
-use crate::admin_socket::AdminSocket;
 use crate::authentication::{self, AuthenticationError};
 use crate::authorities;
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
-use crate::flags::Config;
 use crate::health::{InformersCheck, Lost, StepCheck};
 use crate::issuers::{IssuersError, NamedIssuers};
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{PkiError, system_clock};
 use crate::renewal::Users;
+use crate::running::{Assembled, Ending, Front};
+use crate::server::About;
+use crate::settings::{Settings, SettingsError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
-/// How long a start keeps silent when something that every cluster has cannot be made.
-const START_PATIENCE: Duration = Duration::from_secs(10);
-
-/// A server that is ready to run.
-pub(crate) struct Assembled {
-    server: Server,
-    stores: Stores,
-    /// Goes before the stores are closed.
-    admin_socket: Option<AdminSocket>,
-    at_rest: Option<AtRest>,
-    control_plane: ControlPlane,
-    /// Keep what authorizers know in step with the store; they end with the server.
-    followers: JoinSet<()>,
-    lost: Lost,
-    /// What goes on beside the requests.
-    upkeep: Upkeep,
-    auditor: Option<Arc<Auditor>>,
-    data: Option<DataDir>,
-    ephemeral: bool,
-    url: String,
-    /// What of the kubectl command depends on how it was started.
-    kubectl: String,
-    /// The command that brings controllers.
-    controllers: String,
-}
-
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
+pub(crate) enum StartFailure {
     #[error(transparent)]
     Authentication(#[from] AuthenticationError),
     #[error(transparent)]
@@ -138,10 +112,14 @@ pub(crate) enum StartError {
     Manifests(#[from] binnacle_admission_manifests::LoadError),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
+    #[error("cannot start the runtime of the listener: {0}")]
+    Runtime(std::io::Error),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
 }
 
-pub(crate) fn not_registered(error: impl std::fmt::Display) -> StartError {
-    StartError::Metrics(error.to_string())
+pub(crate) fn not_registered(error: impl std::fmt::Display) -> StartFailure {
+    StartFailure::Metrics(error.to_string())
 }
 
 /// The build, as `/version` names it.
@@ -151,39 +129,34 @@ const BUILD: Build = Build {
     date: option_env!("BINNACLE_BUILD_DATE"),
 };
 
-/// What the process has before anything is put together.
-pub(crate) struct Outset {
-    /// The runtime on which connections are accepted.
-    pub(crate) front: Handle,
-    /// How many files and sockets may be open.
-    pub(crate) descriptors: u64,
-}
-
 /// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
 /// data directory, which is removed again if it was not there before and a later step fails.
-pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled, StartError> {
-    for (flag, why) in &config.inert {
-        tracing::warn!("--{flag} has no effect: {why}");
-    }
+pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), StartFailure> {
+    config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let front = Front::start().map_err(StartFailure::Runtime)?;
     let named = Named::load(&config)?;
-    let mut plugins = config.admission.options.clone();
+    let features = Arc::new(config.features());
+    let mut plugins = AdmissionOptions { features: features.clone(), ..config.admission.options.clone() };
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
-    let url = format!("https://{}", reachable(port.address()));
-    let metrics = Metrics::of(&BUILD).map_err(not_registered)?;
+    let port_address = port.address();
+    let url = format!("https://{}", reachable(port_address));
+    let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
     tell_version(&config, metrics.registry()).map_err(not_registered)?;
     binnacle_supervise::register(metrics.registry()).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
     let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
-    let stores = Stores::open(&config.storage, &mut data, metrics.registry())?;
+    let disk_failed = Arc::new(Notify::new());
+    let on_disk_failure = (config.host.on_disk_failure, &disk_failed);
+    let stores = Stores::open(&config.storage, on_disk_failure, &mut data, metrics.registry())?;
     stores.refuse_unfinished().await?;
     let admin_socket = stores.offer();
     let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client } = named;
     let named_clients = authentication.clients.take();
     let clock = system_clock();
-    let Shown { tls, clients, kubectl, controllers, place, service_account, own } =
+    let Shown { tls, clients, kubeconfig, kubectl, controllers, place: temporary, service_account, own } =
         Shown::prepare(tls, named_clients, &config, data.as_ref(), &url, &clock)?;
 
     // Who is calling, and may they.
@@ -192,7 +165,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
     let serving = &config.serving;
     let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
-    let resources = Catalog::new(binnacle_builtin::kinds());
+    let resources = Catalog::new(binnacle_builtin::kinds(), features.clone());
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
     let issuers = issuers.make(flags, metrics.registry())?;
@@ -201,6 +174,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
+    let ending = Ending(trigger.clone());
     let (terminating_trigger, terminating) = ShutdownTrigger::new();
     let (draining_trigger, draining) = ShutdownTrigger::new();
     let auditor = config
@@ -213,16 +187,13 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let surroundings =
         webhooks::surroundings(&resources, lookup, &authorization.authorizer, &conditions, metrics.registry())
             .map_err(not_registered)?;
-    let services: Arc<dyn ServiceResolver> = Arc::new(ServiceAddresses::new(
-        resources.clone(),
-        config.misc.service_routing,
-        Some(reachable(port.address())),
-    ));
+    let services: Arc<dyn ServiceResolver> =
+        Arc::new(ServiceAddresses::new(resources.clone(), config.misc.service_routing, Some(reachable(port_address))));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
     let admission_policies = AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?;
     let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
-    let manifests = AdmissionManifests::begin(&plugins.manifests, &sources, policies, metrics.registry())?;
-    let addresses = Addresses { default: external_address(&config, port.address()), ..Addresses::default() };
+    let manifests = AdmissionManifests::begin(&plugins.manifests, &sources, policies, &features, metrics.registry())?;
+    let addresses = Addresses { default: external_address(&config, port_address), ..Addresses::default() };
     let aggregator = Aggregator::new(AggregatorOptions {
         catalog: resources.clone(),
         resolver: services.clone(),
@@ -247,11 +218,11 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
     };
     let storage = match &at_rest {
-        Some(at_rest) => at_rest.wrap(stores.options(&config.storage)),
-        None => stores.options(&config.storage),
+        Some(at_rest) => at_rest.wrap(stores.options(&config.storage, &features)),
+        None => stores.options(&config.storage, &features),
     };
     let (api, control_plane, served) =
-        built_in(storage, resources.clone(), &access, port.address(), &config, outward, &shutdown);
+        built_in(storage, resources.clone(), &access, port_address, &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
     manifests.follow(&mut followers, &shutdown);
@@ -275,7 +246,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     }));
     authorization.follow(&resources, &mut followers, &shutdown);
     access.webhooks.follow(&resources, &mut followers, &shutdown);
-    let aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartError::NoRegistration)?;
+    let aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?;
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
@@ -313,7 +284,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds()).with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
-        Arc::new(VersionLink::new(failure_response, BUILD)),
+        Arc::new(VersionLink::new(failure_response, BUILD, features.emulated())),
         Arc::new(MetricsLink(metrics.clone())),
         Arc::new(HealthMetricsLink(health_metrics)),
         Arc::new(aggregator),
@@ -325,7 +296,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     }
     let issuer = &access.token_issuer.issuer;
     let keys_uri = flags.service_accounts.jwks_uri.clone();
-    let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port.address()).to_string()));
+    let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port_address).to_string()));
     match OpenIdLink::new(issuer, &keys_uri, &keys.verifying) {
         Ok(link) => links.push(Arc::new(link)),
         Err(error) => tracing::info!("Skipping installation of OpenID discovery endpoints: {error}"),
@@ -336,6 +307,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         links: Links::new(links).complete_once(complete),
         failure: failure_response,
         metrics,
+        features,
         shutdown,
         request_timeout: config.generic.request_timeout,
         options: ChainOptions {
@@ -349,8 +321,11 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         },
     });
 
-    let limits = ConnectionLimits::of_descriptors(outset.descriptors);
-    let mut listener = port.with_tls(tls).front(outset.front).limits(limits);
+    let limits = ConnectionLimits::of_descriptors(config.host.descriptors.unwrap_or_else(descriptors));
+    let mut listener = port.with_tls(tls).limits(limits);
+    if let Some(front) = front.handle() {
+        listener = listener.front(front);
+    }
     if let Some(max_streams) = config.serving.max_streams {
         listener = listener.max_streams(max_streams);
     }
@@ -364,7 +339,13 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     if let Some(data) = &mut data {
         data.keep();
     }
-    Ok(Assembled {
+    let place = match &data {
+        _ if stores.are_elsewhere() => stores.place(),
+        Some(data) if !config.storage.ephemeral => data.path().display().to_string(),
+        _ => "memory only, gone at the end".to_owned(),
+    };
+    let about = About { address: port_address, url, place, kubeconfig, kubectl, controllers };
+    let assembled = Assembled {
         server,
         stores,
         admin_socket,
@@ -374,60 +355,12 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         lost,
         upkeep,
         auditor,
-        data: data.or(place),
-        ephemeral: config.storage.ephemeral,
-        url,
-        kubectl,
-        controllers,
-    })
-}
-
-impl Assembled {
-    /// The lines of a start.
-    fn greeting(&self) -> String {
-        let place = match &self.data {
-            _ if self.stores.are_elsewhere() => self.stores.place(),
-            Some(data) if !self.ephemeral => data.path().display().to_string(),
-            _ => "memory only, gone at the end".to_owned(),
-        };
-        format!(
-            "Kubernetes {KUBERNETES_VERSION} API at {}\nData: {place}\nTry: {} get namespaces\nControllers are not part of \
-             it. To see deployments come true: {}\n",
-            self.url, self.kubectl, self.controllers
-        )
-    }
-
-    /// Serves until told to stop. `say` prints the greeting once what every cluster has is there: who reads it can rely
-    /// on `/readyz`, and on the rights that everybody has.
-    pub(crate) async fn run(mut self, say: impl FnOnce(&str), stop: impl Future<Output = ()>) {
-        let greeting = self.greeting();
-        {
-            let served = self.server.run(stop);
-            tokio::pin!(served);
-            let ready = tokio::time::timeout(START_PATIENCE, self.control_plane.done());
-            let serving = async {
-                tokio::select! {
-                    () = &mut served => {}
-                    _ = ready => {
-                        say(&greeting);
-                        served.await;
-                    }
-                }
-            };
-            tokio::select! {
-                () = serving => {}
-                () = self.lost.watch(&mut self.followers) => {}
-            }
-        }
-        drop((self.upkeep, self.at_rest));
-        if let Some(auditor) = self.auditor {
-            auditor.shutdown().await;
-        }
-        self.control_plane.ended().await;
-        self.lost.wait(&mut self.followers).await;
-        drop(self.admin_socket);
-        self.stores.close().await;
-    }
+        data: data.or(temporary),
+        disk_failed,
+        front,
+        ending,
+    };
+    Ok((assembled, about))
 }
 
 /// What was read from the files that flags name, before anything has happened that could be left behind.
@@ -443,7 +376,7 @@ struct Named {
 }
 
 impl Named {
-    fn load(config: &Config) -> Result<Self, StartError> {
+    fn load(config: &Settings) -> Result<Self, StartFailure> {
         let authentication = authentication::Named::load(&config.authentication)?;
         let issuers = NamedIssuers::load(&config.authentication)?;
         let kept = config.serving.cert_dir.as_deref().map(serving_pair);
@@ -461,7 +394,9 @@ impl Named {
         let authorization = Prepared::load(&config.authorization)?;
         let kubelets = Kubelets::new(&config.misc.kubelet)?;
         let proxy_client = match &config.misc.proxy_client {
-            Some((certificate, key)) => Some(ClientIdentity::load(certificate, key).map_err(StartError::ProxyClient)?),
+            Some((certificate, key)) => {
+                Some(ClientIdentity::load(certificate, key).map_err(StartFailure::ProxyClient)?)
+            }
             None => None,
         };
         let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
@@ -470,24 +405,29 @@ impl Named {
 }
 
 /// The directory for everything that stays, if anything does.
-fn open_data(config: &Config) -> Result<Option<DataDir>, StartError> {
+fn open_data(config: &Settings) -> Result<Option<DataDir>, StartFailure> {
     let path = match &config.storage.data_dir {
         Some(path) => path.clone(),
         None if config.storage.ephemeral => return Ok(None),
-        None => default_path().ok_or(StartError::NoPlace)?,
+        None => default_path().ok_or(StartFailure::NoPlace)?,
     };
     Ok(Some(DataDir::open(&path)?))
 }
 
+/// How many files and sockets the process may have open.
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// The limits where fairness does not share them out.
-fn limits(config: &Config) -> Option<InFlightLimits> {
+fn limits(config: &Settings) -> Option<InFlightLimits> {
     let generic = &config.generic;
     (!generic.priority_and_fairness)
         .then_some(InFlightLimits { read_only: generic.max_requests, mutating: generic.max_mutating_requests })
 }
 
 /// The family `version_info`: what is served, and what it is compatible with.
-fn tell_version(config: &Config, registry: &Registry) -> Result<(), prometheus::Error> {
+fn tell_version(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
     let help = "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the \
                 component, usually kube, but is relevant for aggregated-apiservers.";
     let labels = ["binary", "component", "emulation", "min_compat"];
@@ -501,7 +441,7 @@ fn tell_version(config: &Config, registry: &Registry) -> Result<(), prometheus::
 }
 
 /// How documents name this server.
-fn external_address(config: &Config, address: SocketAddr) -> String {
+fn external_address(config: &Settings, address: SocketAddr) -> String {
     let generic = &config.generic;
     match (&generic.external_hostname, generic.advertise_address) {
         (Some(name), _) if name.contains(':') => name.clone(),

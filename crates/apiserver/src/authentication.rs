@@ -20,8 +20,8 @@ use binnacle_specials::TokenIssuer;
 use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
 
 use crate::bound_objects::CachedObjects;
-use crate::flags;
 use crate::issuers::MadeIssuers;
+use crate::settings;
 
 /// Why callers cannot be found out as the flags want.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ impl Bundle {
 }
 
 impl Named {
-    pub(crate) fn load(flags: &flags::Authentication) -> Result<Self, AuthenticationError> {
+    pub(crate) fn load(flags: &settings::Authentication) -> Result<Self, AuthenticationError> {
         let mut keys = Vec::new();
         for path in &flags.service_accounts.key_files {
             keys.extend(load_public(path)?);
@@ -127,7 +127,7 @@ pub(crate) struct ServiceAccountKeys {
 
 impl ServiceAccountKeys {
     /// How tokens are made, as the flags want.
-    pub(crate) fn issuer(&self, flags: &flags::Authentication) -> TokenIssuer {
+    pub(crate) fn issuer(&self, flags: &settings::Authentication) -> TokenIssuer {
         let of = &flags.service_accounts;
         TokenIssuer {
             key: self.signing.clone(),
@@ -140,7 +140,7 @@ impl ServiceAccountKeys {
 }
 
 /// The names by which the API knows itself.
-pub(crate) fn audiences(flags: &flags::Authentication) -> Vec<Text> {
+pub(crate) fn audiences(flags: &settings::Authentication) -> Vec<Text> {
     flags.api_audiences.iter().map(Text::from).collect()
 }
 
@@ -149,14 +149,14 @@ const TOKEN_TIMES: CacheTimes = CacheTimes { success: Duration::from_secs(10), f
 /// The longest that one call of the token webhook may take.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn webhook_tokens(flags: &flags::Webhook, audiences: Vec<Text>) -> Result<WebhookTokens, AuthenticationError> {
+fn webhook_tokens(flags: &settings::Webhook, audiences: Vec<Text>) -> Result<WebhookTokens, AuthenticationError> {
     let client = Client::new(load(&flags.config_file)?, WEBHOOK_TIMEOUT).map_err(AuthenticationError::WebhookTarget)?;
     let version = if flags.version == "v1" { WebhookVersion::V1 } else { WebhookVersion::V1beta1 };
     Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
 }
 
 /// What the flags say of proxies in front, as others are told of it.
-pub(crate) fn request_header(flags: &flags::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
+pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
     let header = flags.request_header.as_ref()?;
     Some(RequestHeader {
         client_ca: proxies?.pem.clone(),
@@ -170,7 +170,7 @@ pub(crate) fn request_header(flags: &flags::Authentication, proxies: Option<&Bun
 
 /// Proxies in front, then certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
 pub(crate) fn build(
-    flags: &flags::Authentication,
+    flags: &settings::Authentication,
     named: Named,
     issuers: &MadeIssuers,
     clients: &Bundle,

@@ -13,7 +13,7 @@ use time::{Duration, OffsetDateTime};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::assemble::{StartError, Told};
+use crate::assemble::{StartFailure, Told};
 use crate::authorities::of_clients;
 use crate::pki::{Clock, Files, Names, Pki};
 
@@ -97,7 +97,7 @@ impl Own {
     }
 
     /// Makes anew what is due.
-    fn turn(&mut self, now: OffsetDateTime) -> Result<Renewed, StartError> {
+    fn turn(&mut self, now: OffsetDateTime) -> Result<Renewed, StartFailure> {
         let new = Pki::open(&self.files, &self.names, now)?;
         self.told.read_again();
         self.told.write(&new)?;

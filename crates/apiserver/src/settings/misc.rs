@@ -1,0 +1,42 @@
+//! Settings of the cluster that single resources ask for.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
+
+use super::values::{Cidr, PortRange};
+
+#[derive(Clone, Debug)]
+pub struct Misc {
+    pub allow_privileged: bool,
+    /// One or two.
+    pub service_cluster_ip_ranges: Vec<Cidr>,
+    pub service_node_port_range: PortRange,
+    pub kubelet: binnacle_kubelet::Config,
+    pub endpoint_reconciler: EndpointReconciler,
+    pub service_routing: ServiceRouting,
+    /// Certificate and key by which servers of aggregated APIs know this one.
+    pub proxy_client: Option<(PathBuf, PathBuf)>,
+    /// Redirects of servers of aggregated APIs are refused.
+    pub rejects_redirects: bool,
+    /// 0 for none.
+    pub kubernetes_service_node_port: u16,
+}
+
+impl Default for Misc {
+    fn default() -> Self {
+        let services = Cidr { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix: 24 };
+        Self {
+            allow_privileged: true,
+            service_cluster_ip_ranges: vec![services],
+            service_node_port_range: PortRange { first: 30000, last: 32767 },
+            kubelet: binnacle_kubelet::Config::default(),
+            endpoint_reconciler: EndpointReconciler::Lease,
+            service_routing: ServiceRouting::ClusterIp,
+            proxy_client: None,
+            rejects_redirects: true,
+            kubernetes_service_node_port: 0,
+        }
+    }
+}
