@@ -27,7 +27,7 @@ use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_metrics::keep;
 use binnacle_openapi::OpenApiLink;
-use binnacle_proxy::ClientIdentity;
+use binnacle_proxy::{CertificateMetrics, ClientIdentity, register_webhook_certificates};
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Detour, Link, ShutdownTrigger};
 use binnacle_server::{
@@ -225,6 +225,8 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
     let addresses = Addresses { default: external_address(&config, port.address()), ..Addresses::default() };
     let meets_others = config.generic.gates.enabled("UnknownVersionInteroperabilityProxy");
     let discovery_metrics = DiscoveryMetrics::register(metrics.registry(), meets_others).map_err(not_registered)?;
+    register_webhook_certificates(metrics.registry()).map_err(not_registered)?;
+    let certificates = CertificateMetrics::register(metrics.registry(), "kube_aggregator").map_err(not_registered)?;
     let aggregator = Aggregator::new(AggregatorOptions {
         catalog: resources.clone(),
         resolver: services.clone(),
@@ -232,6 +234,7 @@ pub(crate) async fn assemble(config: Config, outset: Outset) -> Result<Assembled
         rejects_redirects: config.misc.rejects_redirects,
         addresses,
         discovery_metrics: Some(discovery_metrics.clone()),
+        certificates: Some(certificates),
     });
     let peer_metrics = PeerMetrics::register(metrics.registry()).map_err(not_registered)?;
     let peers = peers::make(&config, proxy_client, &resources, &aggregator, peer_metrics)?;

@@ -10,6 +10,7 @@ mod manifests;
 mod admission;
 mod admission_policies;
 mod aggregation;
+mod aggregation_upgrades;
 mod allocators;
 mod auditing;
 mod authentication;
