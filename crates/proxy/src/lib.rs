@@ -42,7 +42,10 @@ pub use pool::{Pool, PooledAnswer, PooledBody};
 pub use relay::{Relay, relay};
 pub use remote_command::Streams;
 pub use target::{DialError, Target, is_global_unicast, resolve};
-pub use tls::{Verification, any_server, bundle_verifier, client_config, explain};
+pub use tls::{
+    Verification, any_server, bundle_verifier, client_config, explain, key_of_first_version, tls12_signature,
+    tls13_signature, verify_first_version,
+};
 pub use translate::{translate, wants_translation};
 pub use tunnel::{tunnel, wants_tunnel};
 pub use upgrade::pass_through;

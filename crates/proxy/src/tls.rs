@@ -1,5 +1,6 @@
 //! The client side of TLS towards other servers: with an authority to verify them by, or with none.
 
+mod first_version;
 mod verifier;
 mod words;
 
@@ -11,8 +12,8 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::{ClientConfig, Error, RootCertStore};
 use rustls_pki_types::CertificateDer;
 
+pub use first_version::{key_of_first_version, tls12_signature, tls13_signature, verify_first_version};
 use verifier::Verifier;
-pub(crate) use verifier::key_of_first_version;
 pub use words::explain;
 pub(crate) use words::sha1_name;
 

@@ -4,19 +4,14 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
-    verify_tls13_signature_with_raw_key,
-};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, DigitallySignedStruct, Error, OtherError, PeerMisbehaved, RootCertStore, SignatureScheme,
-};
-use rustls_pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
-use x509_parser::x509::X509Version;
 
+use super::first_version::{tls12_signature, tls13_signature};
 use super::words::{Unbelieved, words};
 
 /// A verifier of servers' certificates.
@@ -105,10 +100,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        match key_of_first_version(certificate) {
-            Some(key) => verify_with_key(message, &key, signed, &self.algorithms),
-            None => verify_tls12_signature(message, certificate, signed, &self.algorithms),
-        }
+        tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -117,44 +109,11 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        match key_of_first_version(certificate) {
-            Some(key) => verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms),
-            None => verify_tls13_signature(message, certificate, signed, &self.algorithms),
-        }
+        tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
-    }
-}
-
-/// The key of a certificate of version 1, which webpki does not read. Such have no extensions, so that they are good where any
-/// server is believed.
-pub(crate) fn key_of_first_version(certificate: &CertificateDer<'_>) -> Option<SubjectPublicKeyInfoDer<'static>> {
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    let key = parsed.public_key().raw.to_vec();
-    (parsed.version() == X509Version::V1).then(|| SubjectPublicKeyInfoDer::from(key))
-}
-
-fn verify_with_key(
-    message: &[u8],
-    key: &SubjectPublicKeyInfoDer<'_>,
-    signed: &DigitallySignedStruct,
-    algorithms: &WebPkiSupportedAlgorithms,
-) -> Result<HandshakeSignatureValid, Error> {
-    let unreadable = || Error::InvalidCertificate(CertificateError::BadEncoding);
-    let (_, parsed) = x509_parser::x509::SubjectPublicKeyInfo::from_der(key).map_err(|_| unreadable())?;
-    let offered = algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
-    let (_, offered) = offered.ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
-    // Of those with the same name, one is for this kind of key.
-    let public = &*parsed.subject_public_key.data;
-    let is_good = offered.iter().any(|algorithm| {
-        key.windows(algorithm.public_key_alg_id().len()).any(|window| window == algorithm.public_key_alg_id().as_ref())
-            && algorithm.verify_signature(public, message, signed.signature()).is_ok()
-    });
-    match is_good {
-        true => Ok(HandshakeSignatureValid::assertion()),
-        false => Err(Error::InvalidCertificate(CertificateError::BadSignature)),
     }
 }
 
