@@ -131,15 +131,10 @@ fn tcp_words(error: &io::Error) -> String {
 }
 
 fn tls_words(error: &io::Error) -> String {
-    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-        return match error.kind() {
-            io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
-            _ => tcp_words(error),
-        };
-    };
-    match tls {
-        rustls::Error::InvalidCertificate(_) => explain(error),
-        other => format!("tls: {other}"),
+    match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+        true => explain(error),
+        false if error.kind() == io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
+        false => tcp_words(error),
     }
 }
 
