@@ -129,7 +129,7 @@ pub(crate) fn guess(data: &[u8]) -> &'static str {
         let Some((begin, rest)) = text.split_at_checked(tag.len()) else { return false };
         begin.eq_ignore_ascii_case(tag.as_bytes()) && matches!(rest.first(), Some(b' ' | b'>'))
     };
-    if HTML.iter().any(|tag| is_tag(&tag)) {
+    if HTML.iter().any(is_tag) {
         return "text/html; charset=utf-8";
     }
     if text.starts_with(b"<?xml") {
