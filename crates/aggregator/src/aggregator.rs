@@ -10,6 +10,7 @@ use binnacle_controlplane::{Handler, Informer, Step};
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_meta::{Status, Text};
 use binnacle_openapi::Others;
+use binnacle_proxy::CertificateMetrics;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
@@ -39,6 +40,8 @@ pub struct Options {
     pub addresses: Addresses,
     /// Counts aggregated discovery documents.
     pub discovery_metrics: Option<DiscoveryMetrics>,
+    /// Counts what is wrong with the certificates of other servers.
+    pub certificates: Option<CertificateMetrics>,
 }
 
 /// API aggregation. Clones are the same.
@@ -94,7 +97,7 @@ impl Aggregator {
             peers: OnceLock::new(),
             rejects_redirects: options.rejects_redirects,
             has_identity: options.identity.is_some(),
-            remotes: Remotes::new(options.resolver, options.identity),
+            remotes: Remotes::new(options.resolver, options.identity, options.certificates),
             registry: ArcSwap::default(),
             documents: Documents::default(),
             specs: Specs::default(),

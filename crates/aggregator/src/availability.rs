@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use binnacle_controlplane::AggregatedServers;
+use binnacle_controlplane::{AggregatedServers, Undiscovered};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -17,9 +17,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 5;
 
 impl AggregatedServers for Aggregator {
-    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), String>> {
+    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>> {
         Box::pin(async move {
             let Some(remote) = self.remotes().of(api_service) else { return Ok(()) };
+            if let Err(why) = &remote.connections {
+                return Err(Undiscovered::Unasked(why.clone()));
+            }
             let Err(first) = ask(&remote).await else { return Ok(()) };
             let mut others: FuturesUnordered<_> = (1..ATTEMPTS).map(|_| ask(&remote)).collect();
             let mut last = first;
@@ -29,7 +32,7 @@ impl AggregatedServers for Aggregator {
                     Err(why) => last = why,
                 }
             }
-            Err(last)
+            Err(Undiscovered::Failed(last))
         })
     }
 }

@@ -89,7 +89,7 @@ impl Peers {
     /// The error says what is wrong with the authorities.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
         let connections =
-            Connections::new(|| believing(&options.authorities), SERVER_NAME, Some(options.identity.clone()))?;
+            Connections::new(|| believing(&options.authorities), SERVER_NAME, Some(options.identity.clone()), None)?;
         let peers = Self(Arc::new(Inner {
             name: options.name,
             catalog: options.catalog,

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::Text;
-use binnacle_proxy::{Pool, Verification, client_config};
+use binnacle_proxy::{CertificateMetrics, Pool, Verification, client_config};
 use binnacle_schema::Value;
 use binnacle_webhook::{Service, ServiceResolver};
 use parking_lot::Mutex;
@@ -41,11 +41,13 @@ impl Connections {
         verification: impl Fn() -> Result<Verification, String>,
         server_name: &str,
         identity: Option<Arc<dyn ResolvesClientCert>>,
+        certificates: Option<CertificateMetrics>,
     ) -> Result<Self, String> {
         let config = || client_config(verification()?, identity.clone()).map_err(|error| format!("tls: {error}"));
         let mut tls = ClientConfig::clone(&*config()?);
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let (pool, server_name) = (Pool::new(Arc::new(tls), server_name.to_owned()), server_name.to_owned());
+        let server_name = server_name.to_owned();
+        let pool = Pool::counting(Arc::new(tls), server_name.clone(), certificates);
         Ok(Self { pool, upgrade_tls: config()?, server_name })
     }
 }
@@ -54,6 +56,7 @@ impl Connections {
 pub(crate) struct Remotes {
     resolver: Arc<dyn ServiceResolver>,
     identity: Option<Arc<dyn ResolvesClientCert>>,
+    certificates: Option<CertificateMetrics>,
     made: Mutex<HashMap<Trust, Weak<Connections>>>,
 }
 
@@ -66,8 +69,12 @@ struct Trust {
 }
 
 impl Remotes {
-    pub(crate) fn new(resolver: Arc<dyn ServiceResolver>, identity: Option<Arc<dyn ResolvesClientCert>>) -> Self {
-        Self { resolver, identity, made: Mutex::default() }
+    pub(crate) fn new(
+        resolver: Arc<dyn ServiceResolver>,
+        identity: Option<Arc<dyn ResolvesClientCert>>,
+        certificates: Option<CertificateMetrics>,
+    ) -> Self {
+        Self { resolver, identity, certificates, made: Mutex::default() }
     }
 
     /// The server of an APIService; `None` where that is this one.
@@ -99,14 +106,22 @@ impl Remotes {
         })
     }
 
+    fn connect(
+        &self,
+        verification: impl Fn() -> Result<Verification, String>,
+        trust: &Trust,
+    ) -> Result<Connections, String> {
+        Connections::new(verification, &trust.server_name, self.identity.clone(), self.certificates.clone())
+    }
+
     fn connections(&self, trust: Trust) -> Result<Arc<Connections>, String> {
         let mut made = self.made.lock();
         if let Some(known) = made.get(&trust).and_then(Weak::upgrade) {
             return Ok(known);
         }
         let connections = Arc::new(match trust.is_insecure {
-            true => Connections::new(|| Ok(Verification::None), &trust.server_name, self.identity.clone()),
-            false => Connections::new(|| believing(&trust.bundle), &trust.server_name, self.identity.clone()),
+            true => self.connect(|| Ok(Verification::None), &trust),
+            false => self.connect(|| believing(&trust.bundle), &trust),
         }?);
         made.retain(|_, known| known.strong_count() > 0);
         made.insert(trust, Arc::downgrade(&connections));

@@ -29,7 +29,7 @@ use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
 use binnacle_metrics::{Exposed, keep};
 use binnacle_openapi::OpenApiLink;
-use binnacle_proxy::{ClientIdentity, Way};
+use binnacle_proxy::{CertificateMetrics, ClientIdentity, Way, register_webhook_certificates};
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Detour, Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
@@ -212,6 +212,8 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let addresses = Addresses { default: external_address(&config, port_address), ..Addresses::default() };
     let meets_others = features.enabled("UnknownVersionInteroperabilityProxy");
     let discovery_metrics = DiscoveryMetrics::register(metrics.registry(), meets_others).map_err(not_registered)?;
+    register_webhook_certificates(metrics.registry()).map_err(not_registered)?;
+    let certificates = CertificateMetrics::register(metrics.registry(), "kube_aggregator").map_err(not_registered)?;
     let aggregator = Aggregator::new(AggregatorOptions {
         catalog: resources.clone(),
         resolver: services.clone(),
@@ -219,6 +221,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         rejects_redirects: config.misc.rejects_redirects,
         addresses,
         discovery_metrics: Some(discovery_metrics.clone()),
+        certificates: Some(certificates),
     });
     let peer_metrics = PeerMetrics::register(metrics.registry()).map_err(not_registered)?;
     let peers = peers::make(&config, proxy_client, &resources, &aggregator, peer_metrics)?;

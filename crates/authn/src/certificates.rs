@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use binnacle_meta::{Text, read_error};
+use binnacle_proxy::{key_of_first_version, verify_first_version};
 use binnacle_request::{ConnectionInfo, User};
 use parking_lot::Mutex;
 use rustls::server::WebPkiClientVerifier;
@@ -43,6 +44,8 @@ pub struct Authorities {
 
 struct Current {
     verifier: Arc<dyn ClientCertVerifier>,
+    /// For certificates of version 1, which the verifier does not read.
+    authorities: Vec<CertificateDer<'static>>,
     /// Unlike an address never used again, also after the authorities were replaced.
     id: u64,
 }
@@ -135,9 +138,10 @@ impl Authorities {
 impl Current {
     fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
         let broken = |error: String| AuthoritiesError::Broken { path: path.to_owned(), error };
-        let mut authorities = RootCertStore::empty();
+        let (mut authorities, mut kept) = (RootCertStore::empty(), Vec::new());
         for certificate in CertificateDer::pem_slice_iter(pem) {
             let certificate = certificate.map_err(|error| broken(error.to_string()))?;
+            kept.push(certificate.clone());
             authorities.add(certificate).map_err(|error| broken(error.to_string()))?;
         }
         if authorities.is_empty() {
@@ -147,7 +151,7 @@ impl Current {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
             .build()
             .map_err(|error| broken(error.to_string()))?;
-        Ok(Self { verifier, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
+        Ok(Self { verifier, authorities: kept, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// What the leaf says, and until when the chain is valid.
@@ -159,8 +163,18 @@ impl Current {
     ) -> Result<(Leaf, SystemTime), AuthnError> {
         let parsed = parse(leaf)?;
         let since_epoch = now.duration_since(UNIX_EPOCH).map_err(|error| AuthnError(error.to_string()))?;
-        self.verifier
-            .verify_client_cert(leaf, intermediates, UnixTime::since_unix_epoch(since_epoch))
+        let verified = match key_of_first_version(leaf) {
+            Some(_) => {
+                let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+                verify_first_version(leaf, &self.authorities, now, &algorithms)
+            }
+            None => {
+                let at = UnixTime::since_unix_epoch(since_epoch);
+                let verified = self.verifier.verify_client_cert(leaf, intermediates, at);
+                verified.map(|_| ()).map_err(|error| error.to_string())
+            }
+        };
+        verified
             .map_err(|error| AuthnError(format!("verifying certificate {} failed: {error}", identifier(&parsed))))?;
         let mut not_after = not_after(&parsed);
         for certificate in intermediates {

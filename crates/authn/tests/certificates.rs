@@ -205,3 +205,20 @@ async fn proxies() {
         }
     }
 }
+
+/// Certificates without extensions, as `openssl x509 -req` makes them, name users as all others do.
+#[tokio::test]
+async fn certificates_of_version_1() {
+    use rustls_pki_types::CertificateDer;
+    use rustls_pki_types::pem::PemObject;
+    const AUTHORITY: &str = include_str!("../../proxy/test_data/first_version/ca.crt");
+    const USER: &str = include_str!("../../proxy/test_data/first_version/user.crt");
+    let certificate = CertificateDer::from_pem_slice(USER.as_bytes()).unwrap();
+    let connection = || ConnectionInfo::new(([127, 0, 0, 1], 1).into(), vec![certificate.clone()], None);
+    let known = X509::new(Arc::new(Authorities::from_pem("ca", AUTHORITY.as_bytes()).unwrap()));
+    assert_eq!(ask(&known, &connection(), &[]).await, Ok("ann  devs,system:authenticated".to_owned()));
+    let (_, stranger) = authority("clients");
+    let strange = X509::new(Arc::new(Authorities::from_pem("ca", stranger.as_bytes()).unwrap()));
+    let refused = ask(&strange, &connection(), &[]).await.unwrap_err();
+    assert!(refused.ends_with("x509: certificate signed by unknown authority"), "{refused}");
+}

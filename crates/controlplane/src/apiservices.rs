@@ -5,7 +5,7 @@ mod checks;
 mod metrics;
 mod registration;
 
-pub use checks::AggregatedServers;
+pub use checks::{AggregatedServers, Undiscovered};
 pub use metrics::AvailabilityMetrics;
 pub use registration::{LocalApi, Registrations};
 
@@ -114,9 +114,9 @@ mod tests {
     struct Answers(AtomicBool);
 
     impl AggregatedServers for Answers {
-        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), String>> {
+        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>> {
             let answers = self.0.load(Ordering::SeqCst);
-            Box::pin(async move { if answers { Ok(()) } else { Err("refused".to_owned()) } })
+            Box::pin(async move { if answers { Ok(()) } else { Err(Undiscovered::Failed("refused".to_owned())) } })
         }
     }
 

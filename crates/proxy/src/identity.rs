@@ -12,6 +12,8 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::tls::key_of_first_version;
+
 /// How often the files are looked at, at most.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -98,8 +100,17 @@ fn read(certificate: &Path, key: &Path) -> Result<CertifiedKey, IdentityError> {
     }
     let key = PrivateKeyDer::from_pem_slice(&read(key)?)
         .map_err(|_| unusable("failed to find any PEM data in key input".to_owned()))?;
-    CertifiedKey::from_der(chain, key, &rustls::crypto::ring::default_provider())
-        .map_err(|error| unusable(error.to_string()))
+    let provider = rustls::crypto::ring::default_provider();
+    let key = provider.key_provider.load_private_key(key).map_err(|error| unusable(error.to_string()))?;
+    let certified = CertifiedKey::new(chain, key);
+    match (key_of_first_version(&certified.cert[0]), certified.key.public_key()) {
+        (Some(shown), Some(public)) if shown == public => Ok(certified),
+        (Some(_), Some(_)) => Err(unusable("private key does not match public key".to_owned())),
+        _ => match certified.keys_match() {
+            Ok(()) => Ok(certified),
+            Err(_) => Err(unusable("private key does not match public key".to_owned())),
+        },
+    }
 }
 
 #[cfg(test)]

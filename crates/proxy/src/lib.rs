@@ -7,11 +7,14 @@
 //!
 //! Knows nothing of resources.
 
+mod certificates;
 mod client;
+mod content_type;
 mod ending;
 mod forward;
 mod headers;
 mod identity;
+mod lenient;
 mod messages;
 mod outcome;
 mod path;
@@ -28,6 +31,7 @@ mod tunnel;
 mod upgrade;
 mod websocket;
 
+pub use certificates::{CertificateMetrics, Flaws, register_webhook_certificates, webhook_certificates};
 pub use client::{Answer, AnswerBody, SendError, send};
 pub use ending::{Broken, until_stopped};
 pub use forward::{Forward, forward};
@@ -39,7 +43,10 @@ pub use pool::{Pool, PooledAnswer, PooledBody};
 pub use relay::{Relay, relay};
 pub use remote_command::Streams;
 pub use target::{DialError, Target, Way, is_global_unicast, resolve};
-pub use tls::{Verification, any_server, bundle_verifier, client_config};
+pub use tls::{
+    Verification, any_server, bundle_verifier, client_config, explain, key_of_first_version, tls12_signature,
+    tls13_signature, verify_first_version,
+};
 pub use translate::{translate, wants_translation};
 pub use tunnel::{tunnel, wants_tunnel};
 pub use upgrade::pass_through;

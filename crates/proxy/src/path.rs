@@ -40,13 +40,42 @@ pub(crate) fn clean_keeping_slash(path: &str) -> String {
 
 /// Escapes a decoded path for a URL.
 pub fn escape_path(path: &str) -> String {
-    escape(path, b"-_.~$&+,/:;=@")
+    escape(path, PATH)
+}
+
+/// What need not be escaped in paths.
+const PATH: &[u8] = b"-_.~$&+,/:;=@";
+
+/// Escapes the path of a request anew, bytes that are no text among it. `raw` counts only while it says the same as
+/// `decoded`, which is what was allowed.
+pub(crate) fn escape_path_of(raw: &str, decoded: &str) -> String {
+    match decoded.contains(char::REPLACEMENT_CHARACTER).then(|| unescape(raw)).flatten() {
+        Some(bytes) if String::from_utf8_lossy(&bytes) == decoded => escape_bytes(&bytes, PATH),
+        _ => escape_path(decoded),
+    }
+}
+
+fn unescape(raw: &str) -> Option<Vec<u8>> {
+    let mut bytes = raw.bytes();
+    let mut unescaped = Vec::with_capacity(raw.len());
+    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    while let Some(byte) = bytes.next() {
+        unescaped.push(match byte {
+            b'%' => digit(bytes.next())? << 4 | digit(bytes.next())?,
+            other => other,
+        });
+    }
+    Some(unescaped)
 }
 
 /// Writes all bytes but letters, digits and those that may stand there as `%XX`.
 pub fn escape(text: &str, plain: &[u8]) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
+    escape_bytes(text.as_bytes(), plain)
+}
+
+fn escape_bytes(bytes: &[u8], plain: &[u8]) -> String {
+    let mut escaped = String::with_capacity(bytes.len());
+    for &byte in bytes {
         if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
             escaped.push(byte as char);
         } else {
@@ -78,6 +107,20 @@ fn escape_query(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text() {
+        for (raw, decoded, want) in [
+            ("/a/%ff/b", "/a/\u{fffd}/b", "/a/%FF/b"),
+            ("/a/%EF%BF%BD", "/a/\u{fffd}", "/a/%EF%BF%BD"),
+            // It says something else than what was allowed.
+            ("/other/%ff", "/a/\u{fffd}", "/a/%EF%BF%BD"),
+            ("/a/%f", "/a/\u{fffd}", "/a/%EF%BF%BD"),
+            ("/b", "/a b", "/a%20b"),
+        ] {
+            assert_eq!(escape_path_of(raw, decoded), want, "{raw}");
+        }
+    }
 
     #[test]
     fn cleaned() {

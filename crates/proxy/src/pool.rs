@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use rustls::ClientConfig;
 use tokio::task::AbortHandle;
 
+use crate::certificates::{CertificateMetrics, Flaws};
 use crate::client::{MAX_HEAD_BYTES, MAX_HEADERS, SendError, broken};
 use crate::target::{DialError, Target};
 
@@ -50,6 +51,7 @@ pub struct Pool {
     tls: Arc<ClientConfig>,
     /// The name that certificates must be for.
     server_name: String,
+    certificates: Option<CertificateMetrics>,
     hosts: Mutex<HashMap<String, Host>>,
 }
 
@@ -79,6 +81,7 @@ struct Multiplexed {
     sender: http2::SendRequest<Body>,
     streams: Arc<AtomicUsize>,
     used: Arc<Mutex<Instant>>,
+    flaws: Flaws,
 }
 
 struct Idle {
@@ -89,6 +92,7 @@ struct Idle {
 /// A connection for one request at a time.
 struct Single {
     sender: http1::SendRequest<Body>,
+    flaws: Flaws,
     _driver: Driver,
 }
 
@@ -117,10 +121,29 @@ enum Connection {
     Single { connection: Single, is_fresh: bool },
 }
 
+impl Connection {
+    /// What is wrong with the server's certificate.
+    fn flaws(&self) -> Flaws {
+        match self {
+            Self::Stream(stream) => stream.0.flaws,
+            Self::Single { connection, .. } => connection.flaws,
+        }
+    }
+}
+
 impl Pool {
     /// `tls` offers `h2` and `http/1.1`.
     pub fn new(tls: Arc<ClientConfig>, server_name: String) -> Arc<Self> {
-        Arc::new(Self { tls, server_name, hosts: Mutex::default() })
+        Self::counting(tls, server_name, None)
+    }
+
+    /// The same, with what is wrong with the server's certificates counted.
+    pub fn counting(
+        tls: Arc<ClientConfig>,
+        server_name: String,
+        certificates: Option<CertificateMetrics>,
+    ) -> Arc<Self> {
+        Arc::new(Self { tls, server_name, certificates, hosts: Mutex::default() })
     }
 
     /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
@@ -130,11 +153,21 @@ impl Pool {
         let is_repeatable = matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
         let mut may_repeat = is_repeatable;
         for _ in 0..ATTEMPTS {
-            let connection = self.connection(address).await?;
+            let connection = self.connection(address).await.inspect_err(|error| {
+                if let Some(certificates) = &self.certificates {
+                    certificates.failed(&error.text);
+                }
+            })?;
+            let flaws = connection.flaws();
             let copy = may_repeat.then(|| copy_of(&request));
             let is_kept = !matches!(connection, Connection::Single { is_fresh: true, .. });
             match self.exchange(address, connection, request).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    if let Some(certificates) = &self.certificates {
+                        certificates.answered(flaws);
+                    }
+                    return Ok(answer);
+                }
                 // It never left.
                 Err((Some(unsent), _)) if is_kept => request = unsent,
                 Err((_, error)) => match copy {
@@ -315,7 +348,7 @@ impl Host {
 }
 
 async fn dial(target: &Target) -> Result<Dialed, DialError> {
-    let (stream, multiplexed) = target.dial_negotiated().await.map_err(|error| match error.text.as_str() {
+    let (stream, multiplexed, flaws) = target.dial_negotiated().await.map_err(|error| match error.text.as_str() {
         // What Go's HTTP client says, which looks at the first bytes: mostly it is a server without TLS.
         "tls: first record does not look like a TLS handshake" => {
             DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
@@ -337,13 +370,13 @@ async fn dial(target: &Target) -> Result<Dialed, DialError> {
         // It ends when nobody can send or reads any more; what went wrong is told to those.
         tokio::spawn(async move { drop(connection.await) });
         let used = Arc::new(Mutex::new(Instant::now()));
-        return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used }));
+        return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used, flaws }));
     }
     let mut builder = http1::Builder::new();
     builder.title_case_headers(true).max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driver = Driver(tokio::spawn(async move { drop(connection.await) }).abort_handle());
-    Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, _driver: driver })))))
+    Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, flaws, _driver: driver })))))
 }
 
 /// The same request; it has no body.

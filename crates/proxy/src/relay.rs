@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_request::{Body, Request, Response, trace};
-use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
+use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, UPGRADE};
 use http::{HeaderMap, StatusCode, Uri};
 use rustls::ClientConfig;
 
@@ -11,7 +11,7 @@ use crate::client::SendError;
 use crate::ending::{Broken, until_stopped};
 use crate::pool::Pool;
 use crate::target::Target;
-use crate::{headers, path, upgrade};
+use crate::{content_type, headers, path, upgrade};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -33,7 +33,7 @@ pub struct Relay<'a> {
 /// Hands a request on with its path and query, upgrades included. The path is escaped anew from what it was allowed as, so
 /// that the other server reads the same. The error is a text for the client.
 pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, String> {
-    let escaped = path::escape_path(&request.info.path);
+    let escaped = path::escape_path_of(request.uri.path(), &request.info.path);
     // What was not understood here is not handed on.
     let query = path::encode_query(request.query.iter().collect());
     let uri: Uri = format!("{escaped}{query}").parse().map_err(|error| format!("invalid path: {error}"))?;
@@ -66,6 +66,11 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     }
     drop(span);
     let answer = answer?;
+    if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+        // Nobody asked for that, and what follows is no answer.
+        let offered = answer.headers().get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        return Err(format!("backend tried to switch protocol {offered:?} when \"\" was requested"));
+    }
     let is_redirect = answer.status().is_redirection() && answer.headers().contains_key(LOCATION);
     if is_redirect && to.rejects_redirects {
         let text = "the backend attempted to redirect this request, which is not permitted";
@@ -74,6 +79,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
         refused.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         return Ok(refused);
     }
+    let answer = content_type::told(answer).await;
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
     *response.version_mut() = http::Version::HTTP_11;
     headers::strip_hop_by_hop(response.headers_mut());

@@ -13,6 +13,8 @@ use rustls_pki_types::ServerName;
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 
+use crate::certificates::Flaws;
+use crate::lenient::Lenient;
 use crate::tls;
 
 /// How long a server may take to accept a connection, and for its half of the handshake (as Go's transports).
@@ -90,18 +92,18 @@ impl Target {
 
     /// Opens a connection, and shakes hands where the scheme wants that.
     pub(crate) async fn dial(&self) -> Result<Box<dyn ByteStream>, DialError> {
-        self.dial_negotiated().await.map(|(stream, _)| stream)
+        self.dial_negotiated().await.map(|(stream, ..)| stream)
     }
 
-    /// As [`Target::dial`]; true when both sides agreed on HTTP/2.
-    pub(crate) async fn dial_negotiated(&self) -> Result<(Box<dyn ByteStream>, bool), DialError> {
+    /// As [`Target::dial`]; true when both sides agreed on HTTP/2. With what is wrong with the server's certificate.
+    pub(crate) async fn dial_negotiated(&self) -> Result<(Box<dyn ByteStream>, bool, Flaws), DialError> {
         let tcp = match tokio::time::timeout(DIAL_TIMEOUT, self.tcp()).await {
             Ok(tcp) => tcp?,
             Err(_) => return Err(DialError::new(format!("dial tcp {}: i/o timeout", self.dialed()))),
         };
         // Keystrokes should not wait for company.
         let _ = tcp.set_nodelay(true);
-        let Some(config) = &self.tls else { return Ok((Box::new(tcp), false)) };
+        let Some(config) = &self.tls else { return Ok((Box::new(tcp), false, Flaws::default())) };
         let name = self.server_name.as_ref().unwrap_or(&self.host);
         let name = ServerName::try_from(name.clone())
             .map_err(|_| DialError::new(format!("tls: invalid server name {name:?}")))?;
@@ -109,7 +111,8 @@ impl Target {
         match tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name, tcp)).await {
             Ok(Ok(stream)) => {
                 let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                Ok((Box::new(stream), multiplexed))
+                let flaws = Flaws::of(stream.get_ref().1.peer_certificates().unwrap_or_default());
+                Ok((Box::new(Lenient(stream)), multiplexed, flaws))
             }
             Ok(Err(error)) => {
                 let text = tls::explain(&error);

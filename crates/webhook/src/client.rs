@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{GoDuration, GroupResource, Status, StatusReason};
+use binnacle_proxy::{Flaws, webhook_certificates};
 use binnacle_request::trace;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
@@ -192,6 +193,9 @@ impl Client {
                     None => failed(&root(&error), is_reset(&error)),
                 }
             })?;
+            if let Some(flaws) = response.extensions().get::<Flaws>() {
+                webhook_certificates().answered(*flaws);
+            }
             read(response).await
         };
         let outcome = tokio::time::timeout(timeout, exchange).await;

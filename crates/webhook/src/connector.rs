@@ -6,10 +6,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use binnacle_proxy::{Flaws, explain, webhook_certificates};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
-use rustls::{CertificateError, ClientConfig};
+use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -81,7 +82,11 @@ impl Connector {
             .map_err(|error| ConnectError { message: format!("{name}: {error}"), reset: false })?;
         match TlsConnector::from(self.tls.clone()).connect(name, tcp).await {
             Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
-            Err(error) => Err(ConnectError { message: tls_words(&error), reset: is_reset(&error) }),
+            Err(error) => {
+                let message = tls_words(&error);
+                webhook_certificates().failed(&message);
+                Err(ConnectError { message, reset: is_reset(&error) })
+            }
         }
     }
 }
@@ -126,58 +131,22 @@ fn tcp_words(error: &io::Error) -> String {
 }
 
 fn tls_words(error: &io::Error) -> String {
-    let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) else {
-        return match error.kind() {
-            io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
-            _ => tcp_words(error),
-        };
-    };
-    let why = match tls {
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
-            "x509: certificate signed by unknown authority".to_owned()
-        }
-        rustls::Error::InvalidCertificate(
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } | CertificateError::NotValidYet,
-        ) => "x509: certificate has expired or is not yet valid".to_owned(),
-        rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
-            not_valid_for(expected, presented)
-        }
-        // An authority's own certificate that is not among the trusted ones.
-        rustls::Error::InvalidCertificate(CertificateError::Other(other))
-            if other.to_string().contains("CaUsedAsEndEntity") =>
-        {
-            "x509: certificate signed by unknown authority".to_owned()
-        }
-        rustls::Error::InvalidCertificate(other) => format!("x509: {other}"),
-        rustls::Error::InvalidMessage(_) => return "tls: first record does not look like a TLS handshake".to_owned(),
-        other => return format!("tls: {other}"),
-    };
-    format!("tls: failed to verify certificate: {why}")
-}
-
-/// The names are told that are of the same sort as the one that is wanted.
-fn not_valid_for(wanted: &ServerName<'_>, presented: &[String]) -> String {
-    let sort = if matches!(wanted, ServerName::IpAddress(_)) { "IpAddress" } else { "DnsName" };
-    let name = |shown: &String| {
-        let name = shown.strip_prefix(sort)?.strip_prefix('(')?.strip_suffix(')')?;
-        Some(name.trim_matches('"').to_owned())
-    };
-    let names: Vec<String> = presented.iter().filter_map(name).collect();
-    let wanted = wanted.to_str();
-    match (names.is_empty(), sort) {
-        (false, _) => format!("x509: certificate is valid for {}, not {wanted}", names.join(", ")),
-        (true, "IpAddress") => {
-            format!("x509: cannot validate certificate for {wanted} because it doesn't contain any IP SANs")
-        }
-        (true, _) => format!("x509: certificate is not valid for any names, but wanted to match {wanted}"),
+    match error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+        true => explain(error),
+        false if error.kind() == io::ErrorKind::UnexpectedEof => "EOF".to_owned(),
+        false => tcp_words(error),
     }
 }
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        match self {
-            Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => Connected::new().negotiated_h2(),
-            _ => Connected::new(),
+        let Self::Tls(stream) = self else { return Connected::new() };
+        let session = stream.get_ref().1;
+        // Each answer on this connection tells of it.
+        let connected = Connected::new().extra(Flaws::of(session.peer_certificates().unwrap_or_default()));
+        match session.alpn_protocol() == Some(b"h2") {
+            true => connected.negotiated_h2(),
+            false => connected,
         }
     }
 }

@@ -222,7 +222,13 @@ async fn check(
         tell(work, objects, &object, &condition).await?;
         return Ok(Outcome::Settled);
     }
-    let condition = checks::of_server(work.config.aggregated.as_deref(), &object).await;
+    let condition = match checks::of_server(work.config.aggregated.as_deref(), &object).await {
+        Ok(condition) => condition,
+        Err(why) => {
+            tracing::warn!(api_service = name, why, "its server cannot be asked");
+            return Ok(Outcome::Silent);
+        }
+    };
     tell(work, objects, &object, &condition).await?;
     Ok(if condition.status == "True" { Outcome::Answered } else { Outcome::Silent })
 }

@@ -13,8 +13,17 @@ use crate::objects::Objects;
 /// The way to servers of aggregated APIs: who proxies to them knows whether one answers.
 pub trait AggregatedServers: fmt::Debug + Send + Sync {
     /// Asks the server of an APIService for the resources of its group version. `spec.service` is known to have its port
-    /// and a ready endpoint. The error is told in the condition.
-    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), String>>;
+    /// and a ready endpoint.
+    fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>>;
+}
+
+/// Why it is not known what a server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undiscovered {
+    /// The server did not answer well: the condition says how.
+    Failed(String),
+    /// It could not even be asked, as its bundle of authorities cannot be read: the condition stays as it is.
+    Unasked(String),
 }
 
 /// What `spec.service` says.
@@ -123,14 +132,18 @@ fn serves(slice: &Value, port_name: &str) -> bool {
     slice.list_at(&["endpoints"]).iter().any(ready) && slice.list_at(&["ports"]).iter().any(is_port)
 }
 
-/// Whether the server answers.
-pub(super) async fn of_server(servers: Option<&dyn AggregatedServers>, api_service: &Value) -> Condition {
+/// The condition as the server answers. The error is why it could not be asked.
+pub(super) async fn of_server(
+    servers: Option<&dyn AggregatedServers>,
+    api_service: &Value,
+) -> Result<Condition, String> {
     let Some(servers) = servers else {
-        return Condition::no("FailedDiscoveryCheck", "this server does not proxy to others".to_owned());
+        return Ok(Condition::no("FailedDiscoveryCheck", "this server does not proxy to others".to_owned()));
     };
     match servers.discover(api_service).await {
-        Ok(()) => Condition::new("True", "Passed", "all checks passed".to_owned()),
-        Err(why) => Condition::no("FailedDiscoveryCheck", why),
+        Ok(()) => Ok(Condition::new("True", "Passed", "all checks passed".to_owned())),
+        Err(Undiscovered::Failed(why)) => Ok(Condition::no("FailedDiscoveryCheck", why)),
+        Err(Undiscovered::Unasked(why)) => Err(why),
     }
 }
 
@@ -139,6 +152,22 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
+
+    #[derive(Debug)]
+    struct Unreadable;
+
+    impl AggregatedServers for Unreadable {
+        fn discover<'a>(&'a self, _: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>> {
+            Box::pin(async { Err(Undiscovered::Unasked("unable to parse bytes as PEM block".to_owned())) })
+        }
+    }
+
+    /// A server that cannot be asked for want of a readable bundle gets no condition.
+    #[tokio::test]
+    async fn servers_that_cannot_be_asked() {
+        let condition = of_server(Some(&Unreadable), &Value::Null).await;
+        assert_eq!(condition.err().as_deref(), Some("unable to parse bytes as PEM block"));
+    }
 
     #[test]
     fn services() {

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::authorization::{Rig, until};
 
 const GROUP: &str = "ext.test";
-const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+pub(crate) const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const THINGS: &str = "/apis/ext.test/v1/namespaces/team/things";
 
 /// Makes a group version of a server on this machine.
-async fn register(rig: &Rig, group: &str, port: u16, trust: Value) {
+pub(crate) async fn register(rig: &Rig, group: &str, port: u16, trust: Value) {
     rig.make_namespace(&group.replace('.', "-")).await;
     let (namespace, service) = (group.replace('.', "-"), json!({"type": "ExternalName", "externalName": "localhost"}));
     let service = json!({"metadata": {"name": "ext"}, "spec": service});
@@ -29,7 +29,7 @@ async fn register(rig: &Rig, group: &str, port: u16, trust: Value) {
 }
 
 /// Waits for the condition of an APIService.
-async fn condition(rig: &Rig, group: &str, status: &str) -> Value {
+pub(crate) async fn condition(rig: &Rig, group: &str, status: &str) -> Value {
     let path = format!("{API_SERVICES}/v1.{group}");
     let mut found = Value::Null;
     until("the condition", async || {
@@ -71,6 +71,11 @@ fn behave(head: &str) -> Reply {
                 .to_vec(),
         ),
         "plain" => Reply::of(418, "text/plain", "tea"),
+        "switch" => Reply::Last(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: Upgrade\r\n\r\nhello".to_vec(),
+        ),
+        "untyped" => Reply::Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>".to_vec()),
+        "old" => Reply::Last(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nabc".to_vec()),
         _ => Reply::json(&json!({"kind": "Thing"})),
     }
 }
@@ -101,7 +106,10 @@ async fn the_other_server_knows_who_asks() {
     // The path is handed on as it was allowed: what was escaped in it cannot lead to something else there.
     let path = format!("{THINGS}/a%2fb%2e%2e?b=2&a=%2F&c;d=1");
     rig.client().await.send("GET", &path, &headers, "").await.unwrap();
+    // Bytes that are no text arrive as they are.
+    rig.client().await.send("GET", &format!("{THINGS}/%ff%fe"), &headers[..1], "").await.unwrap();
     let seen = extension.seen();
+    assert!(seen.iter().any(|head| last(head) == "%FF%FE"), "{seen:?}");
     assert!(!seen.iter().any(|head| last(head) == "secret"));
     let head = seen.iter().find(|head| head.contains("/a/b..")).unwrap();
     let lines: Vec<String> = head.lines().map(str::to_lowercase).collect();
@@ -134,12 +142,18 @@ async fn a_server_that_misbehaves() {
         // CVE-2022-3172: clients would follow it with their credentials.
         ("away", 502, "the backend attempted to redirect this request, which is not permitted"),
         ("plain", 418, "tea"),
+        // A connection that nobody asked to be given up: what follows is not for the client.
+        ("switch", 503, "backend tried to switch protocol \"foo\" when \"\" was requested\n"),
+        ("old", 200, "abc"),
+        ("untyped", 200, "<html>"),
     ] {
         let answer = get(name).await;
         assert_eq!(answer.status, code, "{name}: {}", answer.body);
         assert!(answer.body.starts_with(want), "{name}: {}", answer.body);
         assert_eq!(answer.header("location"), "", "{name}");
     }
+    // Browsers must not guess by themselves what it is.
+    assert_eq!(get("untyped").await.header("content-type"), "text/html; charset=utf-8");
     let answer = get("cors").await;
     assert_eq!(
         (answer.header("x-kept"), answer.header("x-hop"), answer.header("access-control-allow-origin")),
@@ -245,10 +259,47 @@ async fn certificates_are_looked_at() {
     register(&rig, "stranger.test", extension.address.port(), json!({})).await;
     let unknown = condition(&rig, "stranger.test", "False").await;
     assert!(
-        unknown["message"].as_str().unwrap().ends_with("x509: certificate signed by unknown authority"),
+        // The name is looked at before the signature.
+        unknown["message"].as_str().unwrap().ends_with(", not ext.stranger-test.svc"),
         "{unknown}"
     );
     assert!(extension.seen().is_empty());
+}
+
+/// A bundle that cannot be read is nothing that the server could help: nothing is said of it, and requests are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_that_cannot_be_read() {
+    let extension = Extension::start(behave).await;
+    let rig = Rig::start(TempDir::new(), &[]);
+    let bundle = BASE64_STANDARD.encode("no certificate");
+    register(&rig, GROUP, extension.address.port(), json!({"caBundle": bundle})).await;
+    register(&rig, "other.test", extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
+    condition(&rig, "other.test", "True").await;
+    let path = format!("{API_SERVICES}/v1.{GROUP}");
+    let object: Value = serde_json::from_str(&rig.send("root", "GET", &path, &Value::Null).await.body).unwrap();
+    assert_eq!(object["status"], json!({}), "{object}");
+    assert_eq!(rig.code("root", "GET", &format!("{THINGS}/x")).await, 503);
+}
+
+/// What is counted of other servers is there from the start, under the Go server's names.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_of_other_servers() {
+    let extension = Extension::start(behave).await;
+    let rig = Rig::start(TempDir::new(), &[]);
+    register(&rig, GROUP, extension.address.port(), json!({"insecureSkipTLSVerify": true})).await;
+    condition(&rig, GROUP, "True").await;
+    let metrics = rig.send("root", "GET", "/metrics", &Value::Null).await.body;
+    for of in ["kube_aggregator", "webhooks"] {
+        for name in ["missing_san", "insecure_sha1"] {
+            let want = format!("\napiserver_{of}_x509_{name}_total 0\n");
+            assert!(metrics.contains(&want), "{want}");
+        }
+    }
+    for family in
+        ["aggregator_discovery_aggregation_count_total", "aggregator_unavailable_apiservice{name=\"v1.ext.test\"} 0"]
+    {
+        assert!(metrics.contains(family), "{family}");
+    }
 }
 
 /// One server behind another: a built-in group is handed over, with the caller's name and rights.

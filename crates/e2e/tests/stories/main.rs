@@ -11,6 +11,7 @@ mod admission;
 mod admission_manifests;
 mod admission_policies;
 mod aggregation;
+mod aggregation_upgrades;
 mod allocators;
 mod auditing;
 mod authentication;

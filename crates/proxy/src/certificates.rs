@@ -1,0 +1,140 @@
+//! Servers' certificates of kinds that clients give up on, counted.
+
+use std::sync::LazyLock;
+
+use binnacle_metrics::keep;
+use prometheus::{IntCounter, Registry};
+use rustls_pki_types::CertificateDer;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+
+use crate::tls::sha1_name;
+
+/// What is wrong with a certificate that is taken all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flaws {
+    missing_san: bool,
+    insecure_sha1: bool,
+}
+
+/// How many requests went to servers with such certificates, or failed because of them.
+#[derive(Clone, Debug)]
+pub struct CertificateMetrics {
+    missing_san: IntCounter,
+    insecure_sha1: IntCounter,
+}
+
+fn parse<'a>(der: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
+    X509Certificate::from_der(der).ok().map(|(_, parsed)| parsed)
+}
+
+impl Flaws {
+    /// Of the certificates that a server has shown, its own first.
+    #[must_use]
+    pub fn of(chain: &[CertificateDer<'_>]) -> Self {
+        let own = chain.first().and_then(parse);
+        let missing_san = own.is_some_and(|own| !matches!(own.subject_alternative_name(), Ok(Some(_)) | Err(_)));
+        // Those that sign themselves are not judged by their signature.
+        let is_weak = |one: &X509Certificate<'_>| sha1_name(one).is_some() && one.issuer() != one.subject();
+        Self { missing_san, insecure_sha1: chain.iter().filter_map(parse).any(|one| is_weak(&one)) }
+    }
+}
+
+impl CertificateMetrics {
+    /// `of` names whose requests these are. Fails where the registry has families of these names already.
+    pub fn register(registry: &Registry, of: &str) -> Result<Self, prometheus::Error> {
+        let counters = Self::named(of)?;
+        counters.offer(registry)?;
+        Ok(counters)
+    }
+
+    fn named(of: &str) -> Result<Self, prometheus::Error> {
+        const SAN: &str = "[ALPHA] Counts the number of requests to servers missing SAN extension in their serving certificate OR \
+                           the number of connection failures due to the lack of x509 certificate SAN extension missing \
+                           (either/or, based on the runtime environment)";
+        const SHA1: &str = "[ALPHA] Counts the number of requests to servers with insecure SHA1 signatures in their serving \
+                            certificate OR the number of connection failures due to the insecure SHA1 signatures (either/or, \
+                            based on the runtime environment)";
+        Ok(Self {
+            missing_san: IntCounter::new(format!("apiserver_{of}_x509_missing_san_total"), SAN)?,
+            insecure_sha1: IntCounter::new(format!("apiserver_{of}_x509_insecure_sha1_total"), SHA1)?,
+        })
+    }
+
+    fn offer(&self, registry: &Registry) -> Result<(), prometheus::Error> {
+        keep(registry, self.missing_san.clone())?;
+        keep(registry, self.insecure_sha1.clone()).map(|_| ())
+    }
+
+    /// A request was answered by a server with these.
+    pub fn answered(&self, flaws: Flaws) {
+        if flaws.missing_san {
+            self.missing_san.inc();
+        }
+        if flaws.insecure_sha1 {
+            self.insecure_sha1.inc();
+        }
+    }
+
+    /// A request could not be sent; `why` is what [`explain`](crate::explain) says.
+    pub fn failed(&self, why: &str) {
+        self.answered(Flaws {
+            missing_san: why.contains("x509: certificate relies on legacy Common Name field"),
+            insecure_sha1: why
+                .split_once("x509: cannot verify signature: insecure algorithm")
+                .is_some_and(|(_, rest)| rest.contains("SHA1")),
+        });
+    }
+}
+
+static OF_WEBHOOKS: LazyLock<CertificateMetrics> = LazyLock::new(|| {
+    // Names and helps are constants that fit.
+    CertificateMetrics::named("webhooks").unwrap_or_else(|error| panic!("a metric without fault: {error}"))
+});
+
+/// The certificates of all webhooks.
+pub fn webhook_certificates() -> &'static CertificateMetrics {
+    &OF_WEBHOOKS
+}
+
+/// Offers what is counted of the certificates of webhooks.
+pub fn register_webhook_certificates(registry: &Registry) -> Result<(), prometheus::Error> {
+    OF_WEBHOOKS.offer(registry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flaws_are_counted() {
+        let plain = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        let named = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
+        let make = |parameters: rcgen::CertificateParams| {
+            parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().clone()
+        };
+        let (plain, named) = (make(plain), make(named));
+        assert_eq!(Flaws::of(&[plain.clone()]), Flaws { missing_san: true, insecure_sha1: false });
+        assert_eq!(Flaws::of(&[named, plain]), Flaws::default());
+        assert_eq!(Flaws::of(&[]), Flaws::default());
+
+        let registry = Registry::new();
+        let metrics = CertificateMetrics::register(&registry, "kube_aggregator").unwrap();
+        metrics.answered(Flaws { missing_san: true, insecure_sha1: false });
+        metrics.answered(Flaws::default());
+        metrics.failed(
+            "tls: failed to verify certificate: x509: certificate relies on legacy Common Name field, use SANs instead",
+        );
+        metrics.failed(
+            "x509: certificate signed by unknown authority (possibly because of \"x509: cannot verify signature: insecure \
+             algorithm SHA1-RSA\" while trying to verify candidate authority certificate \"ca\")",
+        );
+        metrics.failed("EOF");
+        assert_eq!((metrics.missing_san.get(), metrics.insecure_sha1.get()), (2, 1));
+        let names: Vec<String> = registry.gather().iter().map(|family| family.name().to_owned()).collect();
+        assert_eq!(
+            names,
+            ["apiserver_kube_aggregator_x509_insecure_sha1_total", "apiserver_kube_aggregator_x509_missing_san_total"]
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! Certificates of version 1, which webpki does not read and Go does. They have no extensions; `openssl x509 -req` made them by
+//! default for long, so that many users and proxies have one.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature, verify_tls13_signature_with_raw_key,
+};
+use rustls::{CertificateError, DigitallySignedStruct, Error, PeerMisbehaved};
+use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::{SubjectPublicKeyInfo, X509Version};
+
+/// The key of a certificate of version 1; `None` for others.
+#[must_use]
+pub fn key_of_first_version(certificate: &CertificateDer<'_>) -> Option<SubjectPublicKeyInfoDer<'static>> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let key = parsed.public_key().raw.to_vec();
+    (parsed.version() == X509Version::V1).then(|| SubjectPublicKeyInfoDer::from(key))
+}
+
+/// As `verify_tls12_signature` of rustls, for certificates of any version.
+pub fn tls12_signature(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signed: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    let Some(key) = key_of_first_version(certificate) else {
+        return verify_tls12_signature(message, certificate, signed, algorithms);
+    };
+    let offered = algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
+    let (_, offered) = offered.ok_or(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme)?;
+    match is_signed_by(offered, &key, message, signed.signature()) {
+        true => Ok(HandshakeSignatureValid::assertion()),
+        false => Err(Error::InvalidCertificate(CertificateError::BadSignature)),
+    }
+}
+
+/// As `verify_tls13_signature` of rustls, for certificates of any version.
+pub fn tls13_signature(
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signed: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, Error> {
+    match key_of_first_version(certificate) {
+        Some(key) => verify_tls13_signature_with_raw_key(message, &key, signed, algorithms),
+        None => verify_tls13_signature(message, certificate, signed, algorithms),
+    }
+}
+
+/// Verifies a certificate of version 1 that one of the authorities has signed itself. The error is in Go's words.
+pub fn verify_first_version(
+    certificate: &CertificateDer<'_>,
+    authorities: &[CertificateDer<'_>],
+    now: SystemTime,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<(), String> {
+    let leaf = parse(certificate).ok_or_else(|| "x509: malformed certificate".to_owned())?;
+    let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX));
+    let is_in_time = |certificate: &X509Certificate<'_>| {
+        let validity = certificate.validity();
+        (validity.not_before.timestamp()..=validity.not_after.timestamp()).contains(&now)
+    };
+    if !is_in_time(&leaf) {
+        return Err("x509: certificate has expired or is not yet valid".to_owned());
+    }
+    let has_signed = |authority: &CertificateDer<'_>| {
+        let Some(authority) = parse(authority).filter(is_authority) else { return false };
+        let key = SubjectPublicKeyInfoDer::from(authority.public_key().raw);
+        authority.subject().as_raw() == leaf.issuer().as_raw()
+            && is_in_time(&authority)
+            && is_signed_by(algorithms.all, &key, leaf.tbs_certificate.as_ref(), &leaf.signature_value.data)
+    };
+    match authorities.iter().any(has_signed) {
+        true => Ok(()),
+        false => Err("x509: certificate signed by unknown authority".to_owned()),
+    }
+}
+
+fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
+    X509Certificate::from_der(certificate).ok().map(|(_, parsed)| parsed)
+}
+
+/// True for a certificate that may sign others.
+fn is_authority(certificate: &X509Certificate<'_>) -> bool {
+    match certificate.basic_constraints() {
+        Ok(Some(constraints)) => constraints.value.ca,
+        // One of version 1 cannot say so.
+        Ok(None) => certificate.version() == X509Version::V1 && certificate.subject() == certificate.issuer(),
+        Err(_) => false,
+    }
+}
+
+/// True when the signature is good by any of the algorithms that are for this kind of key.
+fn is_signed_by(
+    algorithms: &[&dyn SignatureVerificationAlgorithm],
+    key: &SubjectPublicKeyInfoDer<'_>,
+    message: &[u8],
+    signature: &[u8],
+) -> bool {
+    let Ok((_, parsed)) = SubjectPublicKeyInfo::from_der(key) else { return false };
+    let public = &*parsed.subject_public_key.data;
+    // What stands before the key itself names its algorithm.
+    let head = &key[..key.len().saturating_sub(public.len())];
+    algorithms.iter().any(|algorithm| {
+        let kind = algorithm.public_key_alg_id();
+        head.windows(kind.len()).any(|window| window == kind.as_ref())
+            && algorithm.verify_signature(public, message, signature).is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustls::crypto::ring;
+    use rustls_pki_types::pem::PemObject;
+
+    use super::*;
+
+    const AUTHORITY: &str = include_str!("../../test_data/first_version/ca.crt");
+    const USER: &str = include_str!("../../test_data/first_version/user.crt");
+
+    /// A handshake is signed with the key of the certificate.
+    #[test]
+    fn signatures_of_handshakes() {
+        const KEY: &str = include_str!("../../test_data/first_version/user.key");
+        let provider = ring::default_provider();
+        let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
+        let signer = provider.key_provider.load_private_key(key).unwrap();
+        let signer = signer.choose_scheme(&[rustls::SignatureScheme::ECDSA_NISTP256_SHA256]).unwrap();
+        let signature = signer.sign(b"hello").unwrap();
+        let certificate = CertificateDer::from_pem_slice(USER.as_bytes()).unwrap();
+        let key = key_of_first_version(&certificate).unwrap();
+        let algorithms = provider.signature_verification_algorithms;
+        assert!(is_signed_by(algorithms.all, &key, b"hello", &signature));
+        assert!(!is_signed_by(algorithms.all, &key, b"other", &signature));
+        assert!(!is_signed_by(algorithms.all, &key, b"hello", b"x"));
+    }
+
+    #[test]
+    fn who_has_signed() {
+        let read = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let (authority, user) = (read(AUTHORITY), read(USER));
+        assert!(key_of_first_version(&user).is_some() && key_of_first_version(&authority).is_none());
+        let make = |is_authority: bool| {
+            let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+            parameters.distinguished_name = rcgen::DistinguishedName::new();
+            parameters.distinguished_name.push(rcgen::DnType::CommonName, "clients");
+            if is_authority {
+                parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            }
+            parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().clone()
+        };
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        let (now, then) = (UNIX_EPOCH + Duration::from_secs(1_900_000_000), UNIX_EPOCH);
+        let unknown = Err("x509: certificate signed by unknown authority".to_owned());
+        let late = Err("x509: certificate has expired or is not yet valid".to_owned());
+        for (authorities, at, want) in [
+            (&[authority.clone()][..], now, Ok(())),
+            (&[make(true), authority.clone()], now, Ok(())),
+            (&[make(true), make(false)], now, unknown.clone()),
+            (&[user.clone()], now, unknown.clone()),
+            (&[], now, unknown),
+            (&[authority], then, late),
+        ] {
+            assert_eq!(verify_first_version(&user, authorities, at, &algorithms), want);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Whether a server's certificate is believed: as Go believes, and says that it does not.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+
+use super::first_version::{tls12_signature, tls13_signature};
+use super::words::{Unbelieved, words};
+
+/// A verifier of servers' certificates.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    trust: Trust,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+#[derive(Debug)]
+enum Trust {
+    Anybody,
+    Signed { signed: Arc<WebPkiServerVerifier>, itself: Vec<CertificateDer<'static>> },
+}
+
+impl Verifier {
+    pub(super) fn anybody(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
+        Arc::new(Self { trust: Trust::Anybody, algorithms: provider.signature_verification_algorithms })
+    }
+
+    pub(super) fn signed(
+        roots: RootCertStore,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+        Self::bundle(roots, Vec::new(), provider)
+    }
+
+    /// By authorities, or by standing among the certificates of `itself`.
+    pub(super) fn bundle(
+        roots: RootCertStore,
+        itself: Vec<CertificateDer<'static>>,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+        let algorithms = provider.signature_verification_algorithms;
+        let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|error| Error::General(error.to_string()))?;
+        Ok(Arc::new(Self { trust: Trust::Signed { signed, itself }, algorithms }))
+    }
+
+    /// True for a certificate of the bundle, for its names and its time.
+    fn is_itself(
+        &self,
+        certificate: &CertificateDer<'_>,
+        itself: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> bool {
+        let is_good = || {
+            verify_server_name(&ParsedCertificate::try_from(certificate).ok()?, name).ok()?;
+            let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+            let (validity, now) = (parsed.validity(), i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+            (validity.not_before.timestamp()..=validity.not_after.timestamp()).contains(&now).then_some(())
+        };
+        itself.iter().any(|known| known == certificate) && is_good().is_some()
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let Trust::Signed { signed, itself } = &self.trust else { return Ok(ServerCertVerified::assertion()) };
+        match signed.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+                if self.is_itself(certificate, itself, name, now) =>
+            {
+                Ok(ServerCertVerified::assertion())
+            }
+            Err(Error::InvalidCertificate(why)) => {
+                let told = Unbelieved(words(certificate, name, now, &why));
+                Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(told)))))
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustls::crypto::ring;
+
+    use super::*;
+    use crate::tls::bundle_verifier;
+
+    /// A certificate that signed itself is believed where it stands in the bundle, for its names and its time.
+    #[test]
+    fn certificates_that_sign_themselves() {
+        let make = |is_authority: bool| {
+            let mut parameters = rcgen::CertificateParams::new(vec!["ext.agg.svc".to_owned()]).unwrap();
+            if is_authority {
+                parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            }
+            parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
+            parameters.not_after = rcgen::date_time_ymd(2040, 1, 1);
+            parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().clone()
+        };
+        let (authority, leaf) = (make(true), make(false));
+        let in_2030 = UnixTime::since_unix_epoch(Duration::from_secs(1_900_000_000));
+        let in_2050 = UnixTime::since_unix_epoch(Duration::from_secs(2_524_608_000));
+        let verify = |bundle: &CertificateDer<'static>, shown: &CertificateDer<'static>, name: &str, now: UnixTime| {
+            let provider = Arc::new(ring::default_provider());
+            let verifier = bundle_verifier(vec![bundle.clone()], provider).unwrap();
+            let name = ServerName::try_from(name.to_owned()).unwrap();
+            verifier.verify_server_cert(shown, &[], &name, &[], now).is_ok()
+        };
+        for (bundle, shown, name, now, want) in [
+            (&authority, &authority, "ext.agg.svc", in_2030, true),
+            (&leaf, &leaf, "ext.agg.svc", in_2030, true),
+            (&authority, &authority, "other.agg.svc", in_2030, false),
+            (&authority, &authority, "ext.agg.svc", in_2050, false),
+            (&leaf, &authority, "ext.agg.svc", in_2030, false),
+            (&authority, &leaf, "ext.agg.svc", in_2030, false),
+        ] {
+            assert_eq!(verify(bundle, shown, name, now), want, "{name} {now:?}");
+        }
+    }
+}
