@@ -13,7 +13,7 @@ use crate::hook::Hook;
 use crate::refusal::refusal;
 
 /// Where kube-apiserver registers the kinds that it has.
-const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
+const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// The object that a webhook's patch leaves, as plugins have it; `None` without a patch.
 pub(crate) async fn patched(

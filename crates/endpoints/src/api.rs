@@ -7,10 +7,11 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use binnacle_authz::Authorizer;
 use binnacle_discovery::{Addresses, Discovery};
+use binnacle_features::Features;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
-use binnacle_request::{BoxFuture, Compressible, Link, Request, RequestInfo, Response, User};
-use binnacle_scheme::{Release, Served, ServedGroup, SubresourceRole, Verb, Verbs};
+use binnacle_request::{BoxFuture, Compressible, Link, Record, Request, RequestInfo, Response, User};
+use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, SubresourceRole, Verb, Verbs};
 use http::Method;
 use http::header::ACCEPT;
 
@@ -126,22 +127,6 @@ impl Api {
         }
         let described = snapshot.served().find(&info.api_group, &info.api_version, &info.resource);
         let description = &**described.ok_or_else(Status::path_not_found)?;
-        let lifecycle = &description.lifecycle;
-        let emulated = self.catalog.features().emulated();
-        if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {
-            let api_version = description.group_version().to_string();
-            lifecycle.warning(&api_version, &description.kind).into_iter().for_each(|text| warnings.add(text));
-            let removed = lifecycle.removed.map(|release| format!("{}.{}", release.major, release.minor));
-            let removed = Text::from(removed.unwrap_or_default());
-            request.record.annotate("k8s.io/deprecated", "true");
-            if !removed.is_empty() {
-                request.record.annotate("k8s.io/removed-release", &removed);
-            }
-            request.record.note(|facts| facts.deprecated = Some(removed));
-        }
-        if let Some(text) = &description.deprecation {
-            warnings.add(text.to_string());
-        }
         request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.
         let old_watch = info.verb == "watch" && (!info.name.is_empty() || !request.query.flag("watch"));
@@ -174,7 +159,7 @@ impl Api {
                     None if verb == Verb::List && (old_watch || request.query.flag("watch")) => {
                         Err(Status::method_not_supported(&description.group_resource(), "watch"))
                     }
-                    None => self.special(request, None, info, "", warnings).await,
+                    None => self.special(request, None, (info, description), "", warnings).await,
                 }
             }
             _ if whole_cluster => Err(Status::path_not_found()),
@@ -192,7 +177,7 @@ impl Api {
                         collection(self.call(request, resource, Text::default(), warnings), Verb::List, true).await
                     }
                     Some(resource) => item(self.call(request, resource, Text::default(), warnings), verb).await,
-                    None => self.special(request, None, info, "", warnings).await,
+                    None => self.special(request, None, (info, description), "", warnings).await,
                 }
             }
             _ => {
@@ -222,7 +207,7 @@ impl Api {
                 match (resource, subresource.role) {
                     (Some(resource), SubresourceRole::Scale) => {
                         let call = self.call(request, resource, subresource.name.clone(), warnings);
-                        router_checks(&call.request, verb, Offer::Object)?;
+                        routed(&call, verb, Offer::Object)?;
                         Box::pin(verbs::scale::handle(call, verb)).await
                     }
                     (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
@@ -230,7 +215,9 @@ impl Api {
                     {
                         item(self.call(request, resource, subresource.name.clone(), warnings), verb).await
                     }
-                    (resource, _) => self.special(request, resource, info, &subresource.name, warnings).await,
+                    (resource, _) => {
+                        self.special(request, resource, (info, description), &subresource.name, warnings).await
+                    }
                 }
             }
         }
@@ -252,15 +239,17 @@ impl Api {
         &self,
         request: Request,
         resource: Option<Arc<Resource>>,
-        info: &RequestInfo,
+        (info, description): (&RequestInfo, &ResourceDescription),
         subresource: &str,
         warnings: &Warnings,
     ) -> Answer {
         let special = self.specials.get(&special_key(info, subresource)).ok_or_else(Status::path_not_found)?;
         let output = if special.negotiates() {
             negotiate::router_accepts(request.header("accept").unwrap_or(""), Offer::Object)?;
-            negotiate::output_of(&request, special.has_table())?
+            announce(description, self.catalog.features(), &request.record, warnings);
+            negotiate::output(&request, false, special.has_table())?
         } else {
+            announce(description, self.catalog.features(), &request.record, warnings);
             Output::JSON
         };
         special.handle(SpecialCall { request, resource, output, warnings: warnings.clone() }).await
@@ -374,7 +363,7 @@ fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
 /// A request's future is as large as its largest verb would be: all but the smallest are kept apart.
 async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
     let offer = if verb == Verb::Create { Offer::Object } else { Offer::Collection };
-    router_checks(&call.request, verb, offer)?;
+    routed(&call, verb, offer)?;
     match verb {
         Verb::Create => Box::pin(verbs::create::handle(call)).await,
         Verb::DeleteCollection => Box::pin(verbs::delete::handle_collection(call)).await,
@@ -383,7 +372,7 @@ async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
 }
 
 async fn item(call: Call, verb: Verb) -> Answer {
-    router_checks(&call.request, verb, Offer::Object)?;
+    routed(&call, verb, Offer::Object)?;
     match verb {
         Verb::Update => Box::pin(verbs::update::handle(call)).await,
         Verb::Patch => Box::pin(verbs::patch::handle(call)).await,
@@ -392,12 +381,35 @@ async fn item(call: Call, verb: Verb) -> Answer {
     }
 }
 
-/// What the reference's router refuses before any handler runs.
-fn router_checks(request: &Request, verb: Verb, offer: Offer) -> Result<(), Status> {
+/// What kube-apiserver's router refuses before any handler runs; who gets past it is told of deprecations.
+fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
+    let (request, resource) = (&call.request, &call.resource);
     if verb == Verb::Patch && patch_type::PatchType::of(request.header("content-type")).is_none() {
         return Err(Status::router_unsupported_media_type());
     }
-    negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)
+    negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)?;
+    announce(&resource.description, &resource.collection.features, &request.record, &call.warnings);
+    Ok(())
+}
+
+/// Warns of deprecated resources, and notes for audit and metrics that one was asked for.
+fn announce(description: &ResourceDescription, features: &Features, record: &Record, warnings: &Warnings) {
+    let lifecycle = &description.lifecycle;
+    let emulated = features.emulated();
+    if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {
+        let api_version = description.group_version().to_string();
+        lifecycle.warning(&api_version, &description.kind).into_iter().for_each(|text| warnings.add(text));
+        let removed = lifecycle.removed.map(|release| format!("{}.{}", release.major, release.minor));
+        let removed = Text::from(removed.unwrap_or_default());
+        record.annotate("k8s.io/deprecated", "true");
+        if !removed.is_empty() {
+            record.annotate("k8s.io/removed-release", &removed);
+        }
+        record.note(|facts| facts.deprecated = Some(removed));
+    }
+    if let Some(text) = &description.deprecation {
+        warnings.add(text.to_string());
+    }
 }
 
 #[cfg(test)]

@@ -55,17 +55,9 @@ pub(crate) enum Offer {
     Collection,
 }
 
-/// Agrees on the form of the answer, the router's check having passed. For watches, `watching` leaves out what has no stream form.
-pub(crate) fn output(request: &Request, watching: bool) -> Result<Output, Status> {
-    agree(request, watching, true)
-}
-
-/// As [`output`], for what may have no table: who asks for one is given the next alternative.
-pub(crate) fn output_of(request: &Request, has_table: bool) -> Result<Output, Status> {
-    agree(request, false, has_table)
-}
-
-fn agree(request: &Request, watching: bool, has_table: bool) -> Result<Output, Status> {
+/// Agrees on the form of the answer, the router's check having passed. For watches, `watching` leaves out what has no stream
+/// form. Who asks for a table where there is none is given the next alternative.
+pub(crate) fn output(request: &Request, watching: bool, has_table: bool) -> Result<Output, Status> {
     let accept = request.header("accept").unwrap_or("");
     let pretty = pretty(request);
     if accept.is_empty() {

@@ -46,10 +46,10 @@ pub fn respond(
     Ok(respond::bytes(code, output.encoding.media_type(), body))
 }
 
-/// How Go names the type of a message such as `io.k8s.api.core.v1.ComponentStatus`.
+/// The internal Go type of a message: `*authorization.SubjectAccessReview` of `io.k8s.api.authorization.v1.S...`.
 fn go_type(message: &Message) -> String {
     let mut parts = message.name.rsplit('.');
-    let kind = parts.next().unwrap_or_default();
-    let group = parts.nth(1).unwrap_or_default();
-    format!("*{group}.{kind}")
+    let (name, version, group) = (parts.next(), parts.next(), parts.next());
+    let package = if group == Some("meta") { version } else { group };
+    format!("*{}.{}", package.unwrap_or_default(), name.unwrap_or_default())
 }

@@ -63,7 +63,9 @@ impl Call {
     }
 
     pub(crate) fn output(&self, watching: bool) -> Result<Output, Status> {
-        negotiate::output(&self.request, watching)
+        // Of the others kube-apiserver makes no tables.
+        let has_table = self.subresource.is_empty() || matches!(self.subresource.as_str(), "status" | "scale");
+        negotiate::output(&self.request, watching, has_table)
     }
 
     /// What rows carry of their objects; who gets no table is not asked.

@@ -1,6 +1,6 @@
 //! Create.
 
-use binnacle_meta::{FieldPath, Status, StatusReason};
+use binnacle_meta::{FieldErrors, FieldPath, Status, StatusReason};
 use binnacle_request::CreatePermit;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
@@ -217,6 +217,9 @@ impl Resource {
             ));
         }
         let found = strategy.validate(&context.situation(self.api_version(), &collection.features), object);
+        if !found.is_empty() && !strategy.reports_metadata() {
+            errors = FieldErrors::new();
+        }
         let review = Review { context, subresource: "", object, old: None };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {

@@ -142,6 +142,12 @@ pub trait Strategy: Send + Sync + 'static {
         binnacle_validation::names::dns1123_subdomain_name(name, prefix)
     }
 
+    /// True when what is wrong with the metadata of a new object is told together with what the kind's rules find; else it
+    /// is told only where they find nothing, because they do not look at metadata or do so themselves.
+    fn reports_metadata(&self) -> bool {
+        true
+    }
+
     /// True when the kind's rules want a domain in the name of each finalizer that is not the system's.
     fn checks_finalizer_domains(&self) -> bool {
         true

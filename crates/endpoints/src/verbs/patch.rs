@@ -173,7 +173,19 @@ impl Configuration {
                 schema.read_applied(&mut value).map_err(failed)?;
                 Decoded { value, findings: Findings::default(), empties: Empties::default() }
             }
-            None => decode::value(applied, &resource.message).map_err(|error| failed(error.to_string()))?,
+            None => {
+                let mut applied = applied;
+                let read = decode::convert_numbers(&mut applied, &resource.message);
+                let read =
+                    read.and_then(|()| decode::value(applied, &resource.message).map_err(|error| error.to_string()));
+                read.map_err(|why| {
+                    let (config, kind) = (apply::described(config), resource.kind());
+                    failed(format!(
+                        "failed to convert new object ({config}) to proper version: unable to convert \
+                         unstructured object to {kind}: {why}"
+                    ))
+                })?
+            }
         };
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
         self.judge_duplicates(target.context)?;

@@ -16,6 +16,10 @@ const NOTE_MAX: usize = 1024;
 pub(super) struct Event;
 
 impl Strategy for Event {
+    fn reports_metadata(&self) -> bool {
+        false
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
