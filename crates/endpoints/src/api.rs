@@ -157,6 +157,7 @@ impl Api {
                         collection(self.call(request, resource, Text::default(), warnings), verb, old_watch).await
                     }
                     None if verb == Verb::List && (old_watch || request.query.flag("watch")) => {
+                        announce(description, self.catalog.features(), &request.record, warnings);
                         Err(Status::method_not_supported(&description.group_resource(), "watch"))
                     }
                     None => self.special(request, None, (info, description), "", warnings).await,
