@@ -33,6 +33,7 @@ mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tolerations;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
@@ -75,6 +76,8 @@ pub struct Options {
     pub mutating_webhook_users: Users,
     /// The same of ValidatingAdmissionWebhook.
     pub validating_webhook_users: Users,
+    /// Directories of webhooks and policies in files, with the plugins that were told them.
+    pub manifests: Vec<(&'static str, PathBuf)>,
 }
 
 impl Default for Options {
@@ -91,6 +94,7 @@ impl Default for Options {
             tolerations: ClusterTolerations::default(),
             mutating_webhook_users: Users::default(),
             validating_webhook_users: Users::default(),
+            manifests: Vec::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod manifests;
 mod policies;
 mod shown;
 mod webhooks;
@@ -43,6 +44,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+use self::manifests::AdmissionManifests;
 use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
@@ -106,6 +108,8 @@ pub(crate) enum StartFailure {
     NoRegistration,
     #[error("failed to apply admission: {0}")]
     Admission(#[from] AdmissionConfigError),
+    #[error("failed to apply admission: {0}")]
+    Manifests(#[from] binnacle_admission_manifests::LoadError),
     #[error("cannot register metrics: {0}")]
     Metrics(String),
     #[error("cannot start the runtime of the listener: {0}")]
@@ -186,6 +190,9 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let services: Arc<dyn ServiceResolver> =
         Arc::new(ServiceAddresses::new(resources.clone(), config.misc.service_routing, Some(reachable(port_address))));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
+    let admission_policies = AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?;
+    let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
+    let manifests = AdmissionManifests::begin(&plugins.manifests, &features, &sources, policies, metrics.registry())?;
     let addresses = Addresses { default: external_address(&config, port_address), ..Addresses::default() };
     let aggregator = Aggregator::new(AggregatorOptions {
         catalog: resources.clone(),
@@ -205,7 +212,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         webhooks,
         admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
         conversions: ConversionMetrics::register(metrics.registry()).map_err(not_registered)?,
-        admission_policies: AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?,
+        admission_policies,
         services,
         aggregator: aggregator.clone(),
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
@@ -218,6 +225,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         built_in(storage, resources.clone(), &access, port_address, &config, outward, &shutdown);
     let mut followers = JoinSet::new();
     follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
+    manifests.follow(&mut followers, &shutdown);
     if let Some(path) = flags.client_ca_file.clone() {
         authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
     }

@@ -253,13 +253,18 @@ pub fn write(query: &Query, kind: WriteKind) -> Result<WriteParams, Status> {
 
 /// DeleteOptions from the query, for deletes without a body.
 pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
+    // Preconditions are parameters as well, though they stand in a structure in bodies.
+    let precondition = |name: &str| query.get(name).filter(|given| !given.is_empty()).map(Text::from);
+    let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
     Ok(DeleteOptions {
+        has_preconditions: uid.is_some() || resource_version.is_some(),
+        uid,
+        resource_version,
         grace_period_seconds: integer(query, "gracePeriodSeconds")?,
         orphan_dependents: query.contains("orphanDependents").then(|| boolean(query, "orphanDependents")),
         propagation_policy: query.get("propagationPolicy").map(Text::from),
         dry_run: dry_run(query),
         ignore_read_error: boolean(query, "ignoreStoreReadErrorWithClusterBreakingPotential"),
-        ..DeleteOptions::default()
     })
 }
 

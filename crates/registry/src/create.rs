@@ -216,7 +216,9 @@ impl Resource {
                 &FieldPath::new("metadata"),
             ));
         }
-        let found = strategy.validate(&context.situation(self.api_version(), &collection.features), object);
+        let situation = context.situation(self.api_version(), &collection.features);
+        let mut found = strategy.validate(&situation, object);
+        found.extend(strategy.validate_client_create(&situation, object));
         if !found.is_empty() && !strategy.reports_metadata() {
             errors = FieldErrors::new();
         }

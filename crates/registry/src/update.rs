@@ -203,6 +203,11 @@ impl Resource {
         object.restore_lists();
         if subresource.is_empty() {
             strategy.prepare_for_update(&situation, object, old);
+            let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
+            if context.remarks.has_unknown_fields() && generation(object) == generation(old) {
+                let next = generation(old).unwrap_or(0).saturating_add(1);
+                object::set_metadata(object, "generation", Some(next.into()));
+            }
         } else {
             strategy.prepare_for_subresource(subresource, &situation, object, old);
         }

@@ -48,6 +48,8 @@ pub struct ScaleFields {
     pub spec_replicas: Vec<Text>,
     pub status_replicas: Vec<Text>,
     pub label_selector: Option<Vec<Text>>,
+    /// By `apiVersion`, where each version of the kind has its replicas, with dots; `None` for one without `/scale`.
+    pub versions: Arc<[(Text, Option<Text>)]>,
 }
 
 impl StoredType {

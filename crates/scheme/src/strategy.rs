@@ -94,6 +94,12 @@ pub trait Strategy: Send + Sync + 'static {
         FieldErrors::new()
     }
 
+    /// Rules for what clients create, beside those of [`Strategy::validate`], which hold wherever an object stands.
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        let _ = (situation, object);
+        FieldErrors::new()
+    }
+
     /// The rules for a change, those of [`Strategy::validate`] included where the reference does so.
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let _ = old;

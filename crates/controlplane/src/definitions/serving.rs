@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use binnacle_custom::{Definition, Schemas, Version, types};
 use binnacle_meta::{FieldErrors, FieldPath, GroupResource, Status, Text};
@@ -15,6 +16,7 @@ use binnacle_scheme::{Kinds, Shared};
 use binnacle_webhook::ServiceResolver;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use super::conversion::{ConversionMetrics, ConversionWebhook};
 use super::publishing::{Change, Touched, publish};
@@ -94,8 +96,14 @@ impl CustomResources {
         }
         let flag = Arc::new(AtomicBool::new(terminating));
         let resource = GroupResource::new(definition.group.clone(), definition.accepted.plural.clone());
-        let hooks: Arc<dyn Hooks> = Arc::new(NothingNew { resource, terminating: flag.clone() });
+        let own = Arc::new(OwnHooks { resource, terminating: flag.clone(), converted: OnceLock::new() });
+        let hooks: Arc<dyn Hooks> = own.clone();
         let resources = self.installer.install_with(&good, &hooks);
+        if converter.is_some() {
+            let converted =
+                Converted { versions: resources.iter().map(Arc::downgrade).collect(), begun: AtomicBool::new(false) };
+            own.converted.get_or_init(|| converted);
+        }
         let serving = ServedDefinition { fingerprint, terminating: flag, resources: resources.clone() };
         let before = others.insert(definition.name.clone(), serving).map(|before| before.resources).unwrap_or_default();
         self.publish(&group, &Change { before: &before, after: &resources, terminating }, registrations)
@@ -157,20 +165,50 @@ fn fingerprint(definition: &Definition) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Refuses new objects while a definition is terminating.
-struct NothingNew {
+/// Refuses new objects while a definition is terminating. Where a webhook converts objects, the first one that is made
+/// waits for the caches of all versions.
+struct OwnHooks {
     resource: GroupResource,
     terminating: Arc<AtomicBool>,
+    converted: OnceLock<Converted>,
 }
 
-impl Hooks for NothingNew {
-    fn begin_create<'a>(&'a self, _: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
-        if !self.terminating.load(Ordering::Relaxed) {
-            return Box::pin(async { Ok(()) });
+/// The versions between which a webhook converts.
+struct Converted {
+    versions: Vec<Weak<Resource>>,
+    begun: AtomicBool,
+}
+
+/// An empty cache is filled in no time.
+const FILLED: Duration = Duration::from_secs(1);
+
+impl Converted {
+    /// Fills the caches of all versions while there may be nothing to convert yet, as kube-apiserver does with the first
+    /// request for a definition: then a webhook that fails for a while ends no watch.
+    async fn begin(&self) {
+        for version in self.versions.iter().filter_map(Weak::upgrade) {
+            let filled = version.collection.cache.ready(Instant::now() + FILLED).await;
+            if let Err(error) = filled {
+                tracing::debug!(version = %version.description.version, %error, "a cache is not filled yet");
+            }
         }
-        let why = "create not allowed while custom resource definition is terminating";
-        let status = Status::forbidden(&self.resource, object::name(object), why);
-        Box::pin(async { Err(status) })
+    }
+}
+
+impl Hooks for OwnHooks {
+    fn begin_create<'a>(&'a self, _: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        if self.terminating.load(Ordering::Relaxed) {
+            let why = "create not allowed while custom resource definition is terminating";
+            let status = Status::forbidden(&self.resource, object::name(object), why);
+            return Box::pin(async { Err(status) });
+        }
+        let first = self.converted.get().filter(|converted| !converted.begun.swap(true, Ordering::Relaxed));
+        Box::pin(async move {
+            if let Some(converted) = first {
+                converted.begin().await;
+            }
+            Ok(())
+        })
     }
 }
 

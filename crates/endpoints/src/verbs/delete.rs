@@ -147,7 +147,7 @@ fn check_type(api_version: &str, kind: &str) -> Result<(), Status> {
         "" | "DeleteOptions" => return Ok(()),
         kind if is_known => format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"),
         kind => format!(
-            "no kind {} is registered for version {} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            "no kind {} is registered for version {} in scheme \"pkg/apis/meta/internalversion/scheme/register.go:27\"",
             go_quote(kind),
             go_quote(given)
         ),

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::{checks, names, selectors};
+use binnacle_validation::selectors::{self, no_operator};
+use binnacle_validation::{checks, names};
 
 use super::Options;
 use crate::tree::member;
@@ -91,7 +92,7 @@ fn label_requirement(requirement: &Value, any_value: bool, path: &FieldPath, err
             errors.push(FieldError::required(&at, why));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => errors.push(FieldError::invalid(&path.child("operator"), other, "not a valid selector operator")),
+        other => errors.push(no_operator(other, path)),
     }
     checks::qualified_name(&path.child("key"), requirement.str_at(&["key"]), errors);
     if !any_value {
@@ -110,7 +111,7 @@ fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
             errors.push(FieldError::required(&path.child("values"), why));
         }
         "In" | "NotIn" => {}
-        other => errors.push(FieldError::invalid(&path.child("operator"), other, "not a valid selector operator")),
+        other => errors.push(no_operator(other, path)),
     }
     let key = requirement.str_at(&["key"]);
     if key != "metadata.name" {
