@@ -138,6 +138,11 @@ impl Policies {
         }
     }
 
+    /// True once all policies and bindings have been read.
+    pub fn are_read(&self) -> bool {
+        self.validating.ready.is_ready() && self.mutating.ready.is_ready()
+    }
+
     /// All objects of a resource have been read, or it is not served.
     pub fn read(&self, resource: PolicyResource) {
         match resource {

@@ -1,9 +1,12 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod health;
 mod manifests;
+mod peers;
 mod policies;
 mod shown;
+mod untold;
 mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,10 +16,10 @@ use binnacle_admission::{
     AdmissionConfigError, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
 };
 use binnacle_admission_expressions::MatchConditionMetrics;
-use binnacle_aggregator::{Aggregator, Options as AggregatorOptions};
+use binnacle_aggregator::{Aggregator, Options as AggregatorOptions, PeerMetrics};
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{AvailabilityMetrics, ConversionMetrics, ServiceAddresses, Step, follow_policies};
-use binnacle_discovery::Addresses;
+use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -25,11 +28,11 @@ use binnacle_metrics::keep;
 use binnacle_openapi::OpenApiLink;
 use binnacle_proxy::ClientIdentity;
 use binnacle_registry::{Catalog, ROOT};
-use binnacle_request::{Link, ShutdownTrigger};
+use binnacle_request::{Detour, Link, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink, Health,
-    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogCheck, Metrics,
-    MetricsLink, PingCheck, Server, ShutdownCheck, Stopping, Tls, TlsError, VersionLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink,
+    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, Metrics, MetricsLink,
+    Server, Stopping, Tls, TlsError, VersionLink,
 };
 use binnacle_specials::Outward;
 use binnacle_store::StoreError;
@@ -44,17 +47,19 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+use self::health::Checked;
 use self::manifests::AdmissionManifests;
 use self::policies::AdmissionPolicies;
 pub(crate) use self::shown::Told;
 use self::shown::{Shown, read_text, serving_pair};
+use self::untold::Untold;
 use self::webhooks::AdmissionWebhooks;
 use crate::authentication::{self, AuthenticationError};
 use crate::authorities;
 use crate::authorization::{AuthorizationError, Prepared};
 use crate::data_dir::{DataDir, DataDirError, default_path};
 use crate::encryption::AtRest;
-use crate::health::{InformersCheck, Lost, StepCheck};
+use crate::health::Lost;
 use crate::issuers::{IssuersError, NamedIssuers};
 use crate::openid::{OpenIdLink, keys_url};
 use crate::pki::{PkiError, system_clock};
@@ -104,6 +109,8 @@ pub(crate) enum StartFailure {
     Kubelets(#[from] binnacle_kubelet::ConfigError),
     #[error("unable to use the proxy client certificate: {0}")]
     ProxyClient(binnacle_proxy::IdentityError),
+    #[error("error building peer proxy handler, {0}")]
+    Peers(String),
     #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
     NoRegistration,
     #[error("failed to apply admission: {0}")]
@@ -194,13 +201,18 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
     let manifests = AdmissionManifests::begin(&plugins.manifests, &features, &sources, policies, metrics.registry())?;
     let addresses = Addresses { default: external_address(&config, port_address), ..Addresses::default() };
+    let meets_others = features.enabled("UnknownVersionInteroperabilityProxy");
+    let discovery_metrics = DiscoveryMetrics::register(metrics.registry(), meets_others).map_err(not_registered)?;
     let aggregator = Aggregator::new(AggregatorOptions {
         catalog: resources.clone(),
         resolver: services.clone(),
-        identity: proxy_client,
+        identity: proxy_client.clone(),
         rejects_redirects: config.misc.rejects_redirects,
         addresses,
+        discovery_metrics: Some(discovery_metrics.clone()),
     });
+    let peer_metrics = PeerMetrics::register(metrics.registry()).map_err(not_registered)?;
+    let peers = peers::make(&config, proxy_client, &resources, &aggregator, peer_metrics)?;
     let access = Access {
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
@@ -216,6 +228,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         services,
         aggregator: aggregator.clone(),
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
+        discovery_metrics,
     };
     let storage = match &at_rest {
         Some(at_rest) => at_rest.wrap(stores.options(&config.storage, &features)),
@@ -238,6 +251,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         clients: clients.authorities.clone(),
         resources: resources.clone(),
     };
+    let own_certificate = own.expiry();
     own.follow(users, clock, &mut followers, &shutdown);
     let (issuers, stopped) = ((issuers.issuers, Arc::new(tokio::sync::Mutex::new(issuers.file))), shutdown.clone());
     followers.spawn(supervise("authentication config", move || {
@@ -246,38 +260,31 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     }));
     authorization.follow(&resources, &mut followers, &shutdown);
     access.webhooks.follow(&resources, &mut followers, &shutdown);
-    let aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?;
+    let mut aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?;
+    if let Some(peers) = &peers {
+        aggregation.extend(peers.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?);
+    }
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
-    let health = Health::new(health_metrics.clone());
-    let health = health.everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
-    let mut health = stores.add_checks(health, &config.storage);
-    if let Some(at_rest) = &at_rest {
-        health = at_rest.add_checks(health);
-    }
     let lost = Lost::default();
-    let health = health
-        .ready(Arc::new(InformersCheck { roles: access.roles.index().clone(), webhooks: access.webhooks.sources() }))
-        .ready(Arc::new(lost.clone()));
-    let started = |health: Health, step: &Step| {
-        let health = health.everywhere(Arc::new(StepCheck::new(step)));
-        match step.name() {
-            "kube-apiserver-autoregistration" => {
-                health.everywhere(Arc::new(StepCheck::named("autoregister-completion", step)))
-            }
-            _ => health,
-        }
+    let checked = Checked {
+        features: &features,
+        stores: &stores,
+        storage: &config.storage,
+        at_rest: at_rest.as_ref(),
+        own_certificate,
+        access: &access,
+        fairness: fairness.as_ref(),
+        upkeep: &upkeep,
+        lost: &lost,
+        steps: control_plane.steps().iter().chain(&aggregation).collect(),
+        terminating,
     };
+    let health = checked.health(health_metrics.clone());
     let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
     let (defined, routed) = (named("crd-informer-synced"), aggregator.clone());
     let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
-    let health = control_plane
-        .steps()
-        .iter()
-        .chain(&aggregation)
-        .fold(health, started)
-        .ready(Arc::new(ShutdownCheck(terminating)));
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
     let documented = aggregator.clone();
@@ -301,10 +308,14 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         Ok(link) => links.push(Arc::new(link)),
         Err(error) => tracing::info!("Skipping installation of OpenID discovery endpoints: {error}"),
     }
+    let mut detours: Vec<Arc<dyn Detour>> = peers.map(|peers| Arc::new(peers) as _).into_iter().collect();
+    if features.enabled("StorageVersionAPI") {
+        detours.push(Arc::new(Untold(control_plane.storage_versions().clone())));
+    }
     let chain = Chain::new(ChainConfig {
         authentication,
         authorizer: access.authorizer,
-        links: Links::new(links).complete_once(complete),
+        links: Links::new(links).complete_once(complete).with_detours(detours),
         failure: failure_response,
         metrics,
         features,

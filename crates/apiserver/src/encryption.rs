@@ -13,6 +13,7 @@ use prometheus::Registry;
 use tokio::task::JoinHandle;
 
 use crate::assemble::{StartFailure, not_registered};
+use crate::health::StartedCheck;
 use crate::identity::identity;
 use crate::settings::Storage;
 
@@ -53,10 +54,17 @@ impl AtRest {
 
     /// The health check of KMS plugins, where there are or may come to be any.
     pub(crate) fn add_checks(&self, health: Health) -> Health {
-        if self.reloading.is_none() && !self.encryption.now().uses_kms() {
-            return health;
-        }
-        health.everywhere(Arc::new(KmsProviders(Arc::clone(&self.encryption))))
+        let health = match &self.reloading {
+            Some(reloading) => {
+                let reloading = reloading.abort_handle();
+                health.everywhere(StartedCheck::new("start-encryption-provider-config-automatic-reload", move || {
+                    !reloading.is_finished()
+                }))
+            }
+            None if !self.encryption.now().uses_kms() => return health,
+            None => health,
+        };
+        health.usable(Arc::new(KmsProviders(Arc::clone(&self.encryption))))
     }
 }
 

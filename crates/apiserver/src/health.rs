@@ -27,6 +27,10 @@ impl HealthCheck for StoreCheck {
         &self.name
     }
 
+    fn group(&self) -> Option<&str> {
+        Some(if self.ready { "etcd-readiness" } else { "etcd" })
+    }
+
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async {
             let asked = if self.ready { self.store.readiness() } else { self.store.health() };
@@ -63,6 +67,72 @@ impl HealthCheck for StepCheck {
 
     fn check(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { if self.step.is_done() { Ok(()) } else { Err("not finished".to_owned()) } })
+    }
+}
+
+/// The checks of what is done at the start, in the order in which the Go server lists them.
+pub(crate) const ORDER: [&str; 39] = [
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/start-encryption-provider-config-automatic-reload",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/max-in-flight-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/mixed-version-proxy-handler",
+    "poststarthook/local-discovery-cache-sync",
+    "poststarthook/peer-discovery-workers",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/aggregator-reload-proxy-client-cert",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-wait-for-first-sync",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/built-in-resources-storage-version-updater",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+    "shutdown",
+];
+
+/// Something that is done at the start, told by whoever does it.
+pub(crate) struct StartedCheck {
+    name: String,
+    is_done: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl StartedCheck {
+    /// `name` is that of the Go server's post-start hook for the same thing.
+    pub(crate) fn new(name: &str, is_done: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { name: format!("poststarthook/{name}"), is_done: Box::new(is_done) })
+    }
+}
+
+impl HealthCheck for StartedCheck {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { if (self.is_done)() { Ok(()) } else { Err("not finished".to_owned()) } })
     }
 }
 

@@ -134,6 +134,18 @@ fn hostname() -> Option<String> {
 }
 
 impl Pki {
+    /// When the serving certificate ends, in seconds of Unix time; never for one that cannot be read, which no client takes.
+    pub(crate) fn serving_ends(&self) -> i64 {
+        let der = CertificateDer::from_pem_slice(self.serving.certificate.as_bytes()).ok();
+        let ends = der.and_then(|der| {
+            let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+            Some(certificate.validity().not_after.timestamp())
+        });
+        ends.unwrap_or(i64::MAX)
+    }
+}
+
+impl Pki {
     /// Takes from a directory what is still good and makes the rest.
     pub(crate) fn open(files: &Files, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
         let authorities = Authorities::open(files, now)?;

@@ -1,12 +1,13 @@
 //! Renews the server's own certificates while it runs: before they end, and when the clock is set.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use binnacle_authn::Authorities;
 use binnacle_controlplane::publish_authentication;
 use binnacle_registry::Catalog;
-use binnacle_request::Shutdown;
-use binnacle_server::Certificates;
+use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_server::{Certificates, HealthCheck};
 use binnacle_supervise::supervise;
 use parking_lot::Mutex;
 use time::{Duration, OffsetDateTime};
@@ -28,6 +29,39 @@ pub(crate) struct Own {
     names: Names,
     told: Told,
     current: Pki,
+    expiry: Expiry,
+}
+
+/// When the serving certificate ends that the server made for itself, in seconds of Unix time. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Expiry(Arc<AtomicI64>);
+
+impl Expiry {
+    fn of(pki: &Pki) -> Self {
+        Self(Arc::new(AtomicI64::new(pki.serving_ends())))
+    }
+
+    fn is_over(&self, now: OffsetDateTime) -> bool {
+        now.unix_timestamp() > self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The server's own certificate is good. Otherwise a restart makes another.
+pub(crate) struct CertificateCheck(pub(crate) Expiry);
+
+impl HealthCheck for CertificateCheck {
+    fn name(&self) -> &str {
+        "loopback-serving-certificate"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            match self.0.is_over(OffsetDateTime::now_utc()) {
+                true => Err("loopback serving certificate is expired".to_owned()),
+                false => Ok(()),
+            }
+        })
+    }
 }
 
 /// Where certificates are in use.
@@ -48,7 +82,13 @@ struct Renewed {
 
 impl Own {
     pub(crate) fn new(files: Files, names: Names, told: Told, current: Pki) -> Self {
-        Self { files, names, told, current }
+        let expiry = Expiry::of(&current);
+        Self { files, names, told, current, expiry }
+    }
+
+    /// When the serving certificate ends, always that of the newest one.
+    pub(crate) fn expiry(&self) -> Expiry {
+        self.expiry.clone()
     }
 
     /// Renews until the server ends.
@@ -106,6 +146,7 @@ impl Own {
             admin: new.admin != self.current.admin,
             authorities: new.bundle != self.current.bundle,
         };
+        self.expiry.0.store(new.serving_ends(), Ordering::Relaxed);
         self.current = new;
         Ok(renewed)
     }
@@ -151,6 +192,13 @@ fn step(before: OffsetDateTime, now: OffsetDateTime, passed: std::time::Duration
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn certificates_end() {
+        let expiry = Expiry(Arc::new(AtomicI64::new(1000)));
+        let at = |seconds| OffsetDateTime::UNIX_EPOCH + Duration::seconds(seconds);
+        assert!(!expiry.is_over(at(1000)) && expiry.is_over(at(1001)));
+    }
 
     #[test]
     fn steps_of_the_clock() {

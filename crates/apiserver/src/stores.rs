@@ -172,7 +172,7 @@ impl Stores {
                 Some(n) => (format!("etcd-override-{n}"), format!("etcd-override-readiness-{n}")),
             };
             let check = |name, patience, ready| Arc::new(StoreCheck { name, store: store.clone(), patience, ready });
-            health = health.alive(check(alive, storage.health_timeout, false)).ready(check(
+            health = health.everywhere(check(alive, storage.health_timeout, false)).ready(check(
                 ready,
                 storage.ready_timeout,
                 true,

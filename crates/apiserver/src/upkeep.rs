@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use binnacle_metrics::keep;
@@ -19,6 +20,17 @@ use crate::stores::Stores;
 pub(crate) struct Upkeep {
     _compactors: Vec<Compactor>,
     tasks: Vec<JoinHandle<()>>,
+    counted: Counted,
+}
+
+/// Tells when the objects of all resources were counted for the first time, if they are counted at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted(Arc<AtomicBool>);
+
+impl Counted {
+    pub(crate) fn is_done(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl Upkeep {
@@ -31,13 +43,18 @@ impl Upkeep {
         let compactors = storage.compaction_interval.map(|every| compactors(stores, resources, every));
         let mut tasks = Vec::new();
         crate::storage_metrics::register(resources, registry)?;
+        let counted = Counted(Arc::new(AtomicBool::new(storage.count_metric_interval.is_none())));
         if let Some(every) = storage.count_metric_interval {
-            tasks.push(count_objects(resources, every, registry)?);
+            tasks.push(count_objects(resources, every, counted.clone(), registry)?);
         }
         if let (Some(every), false) = (storage.size_metric_interval, stores.clusters().is_empty()) {
             tasks.push(measure_databases(stores, every, registry)?);
         }
-        Ok(Self { _compactors: compactors.unwrap_or_default(), tasks })
+        Ok(Self { _compactors: compactors.unwrap_or_default(), tasks, counted })
+    }
+
+    pub(crate) fn counted(&self) -> Counted {
+        self.counted.clone()
     }
 }
 
@@ -67,6 +84,7 @@ fn gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result
 fn count_objects(
     resources: &[Arc<Resource>],
     every: Duration,
+    counted: Counted,
     registry: &Registry,
 ) -> Result<JoinHandle<()>, prometheus::Error> {
     const HELP: &str = "Number of stored objects at the time of last check split by kind. In case of a fetching error, the \
@@ -92,7 +110,7 @@ fn count_objects(
                     let collection = &resource.collection;
                     let range = prefix_range(&collection.prefix);
                     let request = RangeRequest { range, revision: None, limit: 0, count_only: true };
-                    let count = collection.store.range(request).await.map_or(-1.0, |counted| counted.count as f64);
+                    let count = collection.store.range(request).await.map_or(-1.0, |found| found.count as f64);
                     let name = resource.group_resource();
                     objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
                     deprecated.with_label_values(&[name.to_string()]).set(count);
@@ -102,6 +120,7 @@ fn count_objects(
                     let size = if unknown { -1.0 } else { stats.value_bytes as f64 };
                     sizes.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(size);
                 }
+                counted.0.store(true, Ordering::Release);
             }
         })
         .await;

@@ -26,10 +26,23 @@ pub(crate) struct Identity {
     holder: String,
 }
 
+/// The name of the identity lease of a server on this machine, or on one called `hostname`.
+pub fn identity_lease_name(hostname: Option<&str>) -> String {
+    Identity::of(hostname).name
+}
+
 impl Identity {
-    pub(crate) fn of_this_machine() -> Self {
-        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        Self::new(hostname.trim())
+    /// Of a server on this machine, or on one called `hostname`.
+    pub(crate) fn of(hostname: Option<&str>) -> Self {
+        match hostname {
+            Some(hostname) => Self::new(hostname),
+            None => Self::new(std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim()),
+        }
+    }
+
+    /// The name of the identity lease.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     fn new(hostname: &str) -> Self {
@@ -89,7 +102,7 @@ fn fill(lease: &mut Value, work: &Work) {
     let labels = lease.make_at(&["metadata", "labels"]);
     labels.insert(IDENTITY, PROGRAM);
     labels.insert(HOSTNAME, identity.hostname.as_str());
-    if let Some(address) = work.config.advertised {
+    if let Some(address) = work.config.peer_address(work.resources.features()) {
         lease.make_at(&["metadata", "annotations"]).insert(PEER_ADDRESS, address.to_string());
     }
     let spec = lease.make_at(&["spec"]);

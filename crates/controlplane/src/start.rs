@@ -15,9 +15,10 @@ use tokio::task::JoinHandle;
 use crate::apiservices::Registrations;
 use crate::config::Config;
 use crate::identity_lease::Identity;
+use crate::storage_versions::StorageVersions;
 use crate::{
     apiservices, bootstrap_roles, config_maps, definitions, flowcontrol, identity_lease, kubernetes_service,
-    priority_classes, service_cidr, services, storage_readiness, system_namespaces,
+    peer_addresses, priority_classes, service_cidr, services, storage_readiness, storage_versions, system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -28,6 +29,7 @@ pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 pub struct ControlPlane {
     steps: Vec<Step>,
     registrations: Registrations,
+    storage_versions: StorageVersions,
     task: JoinHandle<()>,
 }
 
@@ -41,7 +43,7 @@ pub struct Step {
 /// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
-    let registrations = work.registrations.clone();
+    let (registrations, storage_versions) = (work.registrations.clone(), work.storage_versions.clone());
     let mut steps = Vec::new();
     let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages(work.resources.features())
         .into_iter()
@@ -79,7 +81,7 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
             }
         }
     });
-    ControlPlane { steps, registrations, task }
+    ControlPlane { steps, registrations, storage_versions, task }
 }
 
 /// What the loops work with.
@@ -88,6 +90,7 @@ pub(crate) struct Work {
     pub(crate) config: Config,
     pub(crate) registrations: Registrations,
     pub(crate) identity: Identity,
+    pub(crate) storage_versions: StorageVersions,
     /// Node ports that belonged to no service when last looked at.
     pub(crate) leaked_ports: Mutex<Vec<i64>>,
 }
@@ -95,8 +98,9 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) fn new(resources: Catalog, config: Config) -> Self {
         let registrations = Registrations::built_in(&config.local_apis);
-        let identity = Identity::of_this_machine();
-        Self { resources, config, registrations, identity, leaked_ports: Mutex::default() }
+        let identity = Identity::of(config.hostname.as_deref());
+        let storage_versions = StorageVersions::of(resources.features(), resources.snapshot().served());
+        Self { resources, config, registrations, identity, storage_versions, leaked_ports: Mutex::default() }
     }
 }
 
@@ -152,6 +156,8 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
         Loop::repeat("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), |work| {
             Box::pin(identity_lease::collect(work))
         }),
+        Loop::repeat("peer-endpoint-reconciler-controller", Some(10), |work| Box::pin(peer_addresses::ensure(work)))
+            .leaving(|work| Box::pin(peer_addresses::leave(work))),
         Loop::repeat("start-legacy-token-tracking-controller", Some(60), |work| {
             Box::pin(config_maps::ensure_legacy_token_tracking(work))
         }),
@@ -175,6 +181,14 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
             apiservices::follow_availability,
         ),
     ];
+    if storage_versions::is_on(features) {
+        then.push(Loop::repeat("built-in-resources-storage-version-updater", Some(600), |work| {
+            Box::pin(storage_versions::ensure(work))
+        }));
+    }
+    if !features.enabled("UnknownVersionInteroperabilityProxy") {
+        then.retain(|each| each.name != "peer-endpoint-reconciler-controller");
+    }
     if features.enabled("WatchCacheInitializationPostStartHook") {
         then.push(Loop::repeat("storage-readiness", None, |work| Box::pin(storage_readiness::ensure(work))));
     }
@@ -266,6 +280,11 @@ impl ControlPlane {
     /// The APIServices that are kept for what is served here.
     pub fn registrations(&self) -> &Registrations {
         &self.registrations
+    }
+
+    /// What has been told of the versions in which resources are stored.
+    pub fn storage_versions(&self) -> &StorageVersions {
+        &self.storage_versions
     }
 
     /// Waits until every step was done once.

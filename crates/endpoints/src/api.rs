@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use binnacle_authz::Authorizer;
-use binnacle_discovery::{Addresses, Discovery};
+use binnacle_discovery::{Addresses, Discovery, DiscoveryMetrics};
 use binnacle_features::Features;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
@@ -59,6 +59,7 @@ pub struct Api {
     addresses: Addresses,
     /// The documents of the snapshot that was last asked about.
     discovery: ArcSwapOption<Discovery>,
+    discovery_metrics: Option<DiscoveryMetrics>,
     watch_timeout: Duration,
     authorizer: Arc<dyn Authorizer>,
     unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
@@ -73,7 +74,22 @@ impl Api {
         authorizer: Arc<dyn Authorizer>,
     ) -> Self {
         let discovery = ArcSwapOption::empty();
-        Self { catalog, specials, addresses, discovery, watch_timeout: MIN_TIMEOUT, authorizer, unsafe_deletes: None }
+        Self {
+            catalog,
+            specials,
+            addresses,
+            discovery,
+            discovery_metrics: None,
+            watch_timeout: MIN_TIMEOUT,
+            authorizer,
+            unsafe_deletes: None,
+        }
+    }
+
+    /// Counts aggregated discovery documents.
+    #[must_use]
+    pub fn discovery_metrics(self, metrics: DiscoveryMetrics) -> Self {
+        Self { discovery_metrics: Some(metrics), ..self }
     }
 
     /// Who decides about deletes of what cannot be read; without it, nobody may.
@@ -263,7 +279,8 @@ impl Api {
         {
             return known.clone();
         }
-        let documents = Arc::new(Discovery::new(served.clone(), self.addresses.clone()));
+        let documents = Discovery::new(served.clone(), self.addresses.clone());
+        let documents = Arc::new(documents.counted(self.discovery_metrics.clone()));
         self.discovery.store(Some(documents.clone()));
         documents
     }

@@ -93,8 +93,30 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
         host: Host::default(),
     };
     let (inert, logs) = (inert::given(&given), Logs::read(&given)?);
+    check_peers(&given, &settings)?;
     let settings = settings.checked().map_err(|error| FlagError::new(error.to_string()))?;
     Ok(Command::Serve(Box::new(Config { settings, logs, inert })))
+}
+
+/// What servers of one cluster need to find each other makes no sense without the gate.
+fn check_peers(given: &parse::Given, settings: &Settings) -> Result<(), FlagError> {
+    const GATE: &str = "UnknownVersionInteroperabilityProxy";
+    let is_on = settings.generic.gates.enabled(GATE);
+    for flag in ["peer-ca-file", "peer-advertise-ip", "peer-advertise-port"] {
+        if !is_on && given.text(flag).is_some() {
+            return Err(FlagError::new(format!("--{flag} requires {GATE} feature to be turned on")));
+        }
+    }
+    if settings.misc.peer_ca.is_some() {
+        for flag in ["cert", "key"] {
+            if given.text(&format!("proxy-client-{flag}-file")).is_none() {
+                return Err(FlagError::new(format!(
+                    "error building peer proxy handler, proxy-{flag}-file not specified"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use binnacle_controlplane::{
     RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address,
     escalation_hooks, policy_hooks, service_hooks,
 };
-use binnacle_discovery::Addresses;
+use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
@@ -55,6 +55,7 @@ pub(super) struct Access {
     pub(super) services: Arc<dyn ServiceResolver>,
     pub(super) aggregator: Aggregator,
     pub(super) availability: AvailabilityMetrics,
+    pub(super) discovery_metrics: DiscoveryMetrics,
 }
 
 /// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
@@ -108,6 +109,7 @@ pub(super) fn built_in(
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
     let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())
+        .discovery_metrics(access.discovery_metrics.clone())
         .min_request_timeout(config.generic.min_request_timeout)
         .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
     (api, control_plane, resources)
@@ -160,6 +162,8 @@ fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served)
         service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
         node_ports: PortRange { first: ports.first, last: ports.last },
         advertised,
+        peer_advertised: config.misc.peer_advertised,
+        hostname: config.misc.hostname.clone(),
         endpoint_reconciler: config.misc.endpoint_reconciler,
         kubernetes_node_port: config.misc.kubernetes_service_node_port,
         storage_initialization: config.generic.storage_initialization,

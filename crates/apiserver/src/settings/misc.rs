@@ -1,6 +1,6 @@
 //! Settings of the cluster that single resources ask for.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
@@ -18,6 +18,12 @@ pub struct Misc {
     pub service_routing: ServiceRouting,
     /// Certificate and key by which servers of aggregated APIs know this one.
     pub proxy_client: Option<(PathBuf, PathBuf)>,
+    /// Where other servers of the cluster reach this one, if not where clients do.
+    pub peer_advertised: Option<SocketAddr>,
+    /// Who signs the certificates of the other servers of the cluster.
+    pub peer_ca: Option<PathBuf>,
+    /// The name of this machine, if not its own.
+    pub hostname: Option<String>,
     /// Redirects of servers of aggregated APIs are refused.
     pub rejects_redirects: bool,
     /// 0 for none.
@@ -35,6 +41,9 @@ impl Default for Misc {
             endpoint_reconciler: EndpointReconciler::Lease,
             service_routing: ServiceRouting::ClusterIp,
             proxy_client: None,
+            peer_advertised: None,
+            peer_ca: None,
+            hostname: None,
             rejects_redirects: true,
             kubernetes_service_node_port: 0,
         }

@@ -48,6 +48,7 @@ mod migration;
 mod namespaces;
 mod nodes;
 mod operator;
+mod peers;
 mod protobuf_client;
 mod proxies;
 mod python_client;

@@ -1,7 +1,11 @@
 //! Settings of the cluster that single resources ask for.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
 use binnacle_controlplane::{EndpointReconciler, ServiceRouting};
+use binnacle_meta::go_quote;
 
 use super::FromFlags;
 use super::kubelet;
@@ -38,6 +42,13 @@ pub(super) const GROUP: Group = Group {
             "Who keeps the endpoints of the service kubernetes: each server with a lease on its own entry (lease), each as long \
              as there are no more than --apiserver-count (master-count, deprecated), or somebody else (none).",
         ),
+        Flag::new(
+            "hostname-override",
+            Kind::Value("string"),
+            "",
+            "Name that is used instead of that of this machine for the server's identity among the servers of a cluster: for \
+             several of them on one machine.",
+        ),
         kubelet::AUTHORITY,
         kubelet::CERTIFICATE,
         kubelet::KEY,
@@ -50,6 +61,21 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("int"),
             "0",
             "Port of nodes at which the service kubernetes is reached; 0 for none.",
+        ),
+        Flag::new(
+            "peer-advertise-ip",
+            Kind::Value("string"),
+            "",
+            "Address at which other servers of the cluster reach this one, together with --peer-advertise-port, to hand on \
+             requests for what they lack. --advertise-address by default.",
+        ),
+        Flag::new("peer-advertise-port", Kind::Value("string"), "", "Port that belongs to --peer-advertise-ip."),
+        Flag::new(
+            "peer-ca-file",
+            Kind::Value("string"),
+            "",
+            "File with the authorities that sign the certificates of all servers of the cluster. With it, requests for what this \
+             server lacks are handed on to one that has it.",
         ),
         Flag::new(
             "proxy-client-cert-file",
@@ -103,9 +129,21 @@ impl FromFlags for Misc {
                 .text("proxy-client-cert-file")
                 .zip(given.text("proxy-client-key-file"))
                 .map(|(certificate, key)| (certificate.into(), key.into())),
+            peer_advertised: peer_advertised(given)?,
+            peer_ca: given.text("peer-ca-file").map(PathBuf::from),
+            hostname: given.text("hostname-override").map(str::to_owned),
             rejects_redirects: given.flag("aggregator-reject-forwarding-redirect")?,
         })
     }
+}
+
+/// Both flags or none count.
+fn peer_advertised(given: &Given) -> Result<Option<SocketAddr>, FlagError> {
+    let (ip, Some(port)) = (given.ip("peer-advertise-ip")?, given.text("peer-advertise-port")) else { return Ok(None) };
+    let number = port.parse().ok().filter(|port| *port != 0);
+    let number =
+        number.ok_or_else(|| FlagError::new(format!("--peer-advertise-port {} is not a port", go_quote(port))))?;
+    Ok(ip.map(|ip| SocketAddr::new(ip, number)))
 }
 
 fn kubernetes_node_port(given: &Given, ports: PortRange) -> Result<u16, FlagError> {
