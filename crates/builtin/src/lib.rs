@@ -157,3 +157,26 @@ fn written(description: &ResourceDescription, releases: Releases) -> Option<Writ
 fn conversion(group: &str, version: &str, kind: &str) -> Option<Conversion> {
     BuiltInKinds.conversion(group, version, kind)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_share_the_types() {
+        let make = || types(&served(Releases::default(), |_, _| true), Releases::default());
+        let (one, other) = (make(), make());
+        assert!(one.len() > 50 && one.len() == other.len());
+        for (one, other) in one.iter().zip(&other) {
+            let (a, b) = (&*one.stored, &*other.stored);
+            assert!(std::ptr::eq(&*one.message, &*other.message), "{}", a.plural);
+            assert!(std::ptr::eq(&*a.message, &*b.message), "{}", a.plural);
+            for (shared, again) in [
+                (std::ptr::from_ref(&*a.strategy).cast::<()>(), std::ptr::from_ref(&*b.strategy).cast::<()>()),
+                (std::ptr::from_ref(&*a.columns).cast::<()>(), std::ptr::from_ref(&*b.columns).cast::<()>()),
+            ] {
+                assert_eq!(shared, again, "{}", a.plural);
+            }
+        }
+    }
+}

@@ -1,6 +1,11 @@
 //! What the server does by itself, without being asked over HTTP: it gives services their addresses and ports
 //! ([`service_hooks`]), and sees to it that the objects every cluster has are there ([`start`]).
 
+/// The program's allocator: tests measure what is left of memory, and the system's hands none back.
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 mod admission_webhooks;
 mod apiservices;
 mod authorization;

@@ -39,11 +39,7 @@ pub(crate) async fn response(
     include: Include,
     page: Page,
 ) -> Result<Response, Status> {
-    if let Transform::PartialMetadata(_) = output.transform {
-        let what = resource.collection.go_type("List");
-        let why = format!("you requested PartialObjectMetadata, but the requested object is a list ({what})");
-        return Err(Status::not_acceptable_text(&why));
-    }
+    output.transform.check(true, || resource.collection.go_type("List"))?;
     let page = sorted(&resource, output.transform, page)?;
     let kept = output.transform == Transform::None && !output.pretty && output.encoding != Encoding::Yaml;
     let (mut list, mut aside): (Box<dyn Making>, bool) = if output.encoding == Encoding::Protobuf {

@@ -13,8 +13,9 @@ use binnacle_watchcache::Entry;
 use crate::gathered::Gathered;
 use crate::list_stream::Making;
 use crate::negotiate::{Encoding, Output, Transform};
+use crate::shape::Shown;
 use crate::table::Include;
-use crate::{partial, respond, table};
+use crate::{respond, table};
 
 /// How deep the items of an indented list stand.
 const ITEM_DEPTH: usize = 2;
@@ -137,11 +138,11 @@ impl TextList {
             }
             Transform::Table(version) => {
                 let now = SystemTime::now();
-                table::row(resource, table::columns(resource), &object, self.include, version, now)
+                Shown::of(resource).row(&object, self.include, version, now)
             }
             // These items carry their kind, unlike those of typed lists.
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
-                partial::of_object(resource, &object, version)
+                Shown::of(resource).metadata(&object, version)
             }
         })
     }

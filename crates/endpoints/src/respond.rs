@@ -9,7 +9,8 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use crate::negotiate::{Encoding, Output, Transform};
-use crate::{partial, table};
+use crate::shape::Shown;
+use crate::table;
 
 /// An object of the resource (canonical, in its stored version) in the negotiated form.
 pub fn object(
@@ -19,34 +20,28 @@ pub fn object(
     code: u16,
     mut object: Value,
 ) -> Result<Response, Status> {
-    let value = match output.transform {
-        Transform::None => {
-            if resource.conversion.is_some() {
-                measure(Part::Transform, || {
-                    resource.from_stored(&mut object);
-                    canonical::canonicalize(&mut object, &resource.message);
-                });
-            }
-            debug_assert!(
-                resource.collection.kind.custom.is_some() || canonical::is_canonical(&object, &resource.message),
-                "{object:?}"
-            );
-            let body = encode(&object, Some(&resource.message), output.encoding, output.pretty);
-            return Ok(bytes(code, output.encoding.media_type(), body));
-        }
-        Transform::Table(version) => measure(Part::Transform, || table::of_object(resource, &object, include, version)),
-        Transform::PartialMetadata(version) => {
-            measure(Part::Transform, || partial::of_object(resource, &object, version))
-        }
-        Transform::PartialMetadataList(_) => {
-            let what = resource.collection.go_type("");
-            let why =
-                format!("you requested PartialObjectMetadataList, but the requested object is not a list ({what})");
-            return Err(Status::not_acceptable_text(&why));
-        }
+    let shown = Shown::of(resource);
+    let go_type = || resource.collection.go_type("");
+    let shaped = match output.transform {
+        Transform::None => None,
+        other => measure(Part::Transform, || shown.object(other, include, &object, go_type))?,
     };
-    let message = partial::message(output.transform);
-    Ok(bytes(code, output.encoding.media_type(), encode(&value, message, output.encoding, output.pretty)))
+    if let Some(value) = shaped {
+        let body = encode(&value, output.transform.message(), output.encoding, output.pretty);
+        return Ok(bytes(code, output.encoding.media_type(), body));
+    }
+    if resource.conversion.is_some() {
+        measure(Part::Transform, || {
+            resource.from_stored(&mut object);
+            canonical::canonicalize(&mut object, &resource.message);
+        });
+    }
+    debug_assert!(
+        resource.collection.kind.custom.is_some() || canonical::is_canonical(&object, &resource.message),
+        "{object:?}"
+    );
+    let body = encode(&object, Some(&resource.message), output.encoding, output.pretty);
+    Ok(bytes(code, output.encoding.media_type(), body))
 }
 
 /// An object that belongs to no resource (scales, reviews), with its own schema.

@@ -1,7 +1,5 @@
 //! Tables: objects as rows of cells, for `kubectl get`.
 
-use std::time::SystemTime;
-
 use binnacle_meta::Status;
 use binnacle_registry::Resource;
 use binnacle_request::Query;
@@ -9,7 +7,6 @@ use binnacle_schema::{Object, Value};
 use binnacle_scheme::Columns;
 
 use crate::negotiate::MetaVersion;
-use crate::partial;
 
 /// `?includeObject=`: what a row carries of its object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,15 +41,6 @@ pub(crate) fn has_null_rows(resource: &Resource) -> bool {
     columns(resource).has_null_rows()
 }
 
-/// A table of one object (in the stored version); its version is the object's.
-pub(crate) fn of_object(resource: &Resource, object: &Value, include: Include, version: MetaVersion) -> Value {
-    let columns = columns(resource);
-    let mut metadata = Object::new();
-    metadata.insert("resourceVersion", object.str_at(&["metadata", "resourceVersion"]));
-    let row = row(resource, columns, object, include, version, SystemTime::now());
-    table(version, metadata, Some(columns), vec![row])
-}
-
 /// A table from its parts. Without columns their definitions are null: a watch tells them once.
 pub(crate) fn table(version: MetaVersion, metadata: Object, columns: Option<&dyn Columns>, rows: Vec<Value>) -> Value {
     let mut table = Object::with_capacity(5);
@@ -62,34 +50,4 @@ pub(crate) fn table(version: MetaVersion, metadata: Object, columns: Option<&dyn
     table.insert("columnDefinitions", columns.map_or(Value::Null, Columns::definitions));
     table.insert("rows", Value::List(rows));
     Value::Object(table)
-}
-
-/// The row of one object, which is in the stored version.
-pub(crate) fn row(
-    resource: &Resource,
-    columns: &dyn Columns,
-    object: &Value,
-    include: Include,
-    version: MetaVersion,
-    now: SystemTime,
-) -> Value {
-    let mut row = Object::with_capacity(3);
-    row.insert("cells", Value::List(columns.cells(object, now)));
-    let conditions = columns.conditions(object);
-    if !conditions.is_empty() {
-        row.insert("conditions", Value::List(conditions));
-    }
-    // The bookmark that ends the initial events always shows its annotation.
-    let is_bookmark = object.at(&["metadata", "annotations", "k8s.io/initial-events-end"]).is_some();
-    let shown = match include {
-        Include::None if !is_bookmark => Value::Null,
-        Include::None | Include::Metadata => partial::of_object(resource, object, version),
-        Include::Object => {
-            let mut whole = object.clone();
-            resource.from_stored(&mut whole);
-            whole
-        }
-    };
-    row.insert("object", shown);
-    Value::Object(row)
 }

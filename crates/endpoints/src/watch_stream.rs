@@ -18,8 +18,9 @@ use tokio::time::{Instant, Sleep};
 use crate::failure;
 use crate::gathered::Gathered;
 use crate::negotiate::{Encoding, Output, Transform};
+use crate::respond;
+use crate::shape::Shown;
 use crate::table::{self, Include};
-use crate::{partial, respond};
 
 /// What a watch needs beside its watcher.
 pub(crate) struct Stream {
@@ -356,12 +357,12 @@ impl Framer {
                 let now = SystemTime::now();
                 let mut metadata = Object::new();
                 metadata.insert("resourceVersion", object::resource_version(&object));
-                let row = table::row(&self.resource, columns, &object, self.include, version, now);
+                let row = Shown::of(&self.resource).row(&object, self.include, version, now);
                 let told = std::mem::replace(&mut self.columns_told, true);
                 table::table(version, metadata, (!told).then_some(columns), vec![row])
             }
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
-                partial::of_object(&self.resource, &object, version)
+                Shown::of(&self.resource).metadata(&object, version)
             }
         }
     }
@@ -369,7 +370,7 @@ impl Framer {
     fn encode(&self, event_type: &str, object: &Value) -> Bytes {
         match self.output.encoding {
             Encoding::Protobuf => {
-                let message = partial::message(self.output.transform).or(Some(&self.resource.message));
+                let message = self.output.transform.message().or(Some(&self.resource.message));
                 let body = respond::encode(object, message, Encoding::Protobuf, false);
                 let mut out = Vec::with_capacity(body.len() + 32);
                 proto::watch_frame(event_type, &body, &mut out);

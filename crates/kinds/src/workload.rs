@@ -2,16 +2,15 @@
 
 pub(crate) mod validation;
 
-use binnacle_meta::FieldPath;
+use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
-use crate::Features;
 use crate::equality::equal;
 use crate::gated::Gated;
 use crate::pod_spec::{drop_disabled_spec_fields, warnings};
-use crate::spec_generation;
 use crate::tree::keep;
+use crate::{Features, Situation, Strategy, spec_generation};
 
 /// The usual create: no status, the first generation, a template without what is off.
 pub(crate) fn prepare_create(features: &Features, object: &mut Value, template: &[&str]) {
@@ -33,13 +32,40 @@ pub(crate) fn prepare_update(
     spec_generation(object, Some(old), |object, old| !equal(spec_definition, object.get("spec"), old.get("spec")));
 }
 
-/// What the `scale` subresource may change of an object: `spec.replicas`. The rest of an update follows.
-pub(crate) fn prepare_scale(object: &mut Value, old: &Value) {
+/// Prepares what comes through a subresource of a workload: a scale is an update of the replicas and of nothing else, a
+/// status leaves the spec alone. True for a scale, which needs no more.
+pub(crate) fn prepare_subresource(
+    workload: &dyn Strategy,
+    subresource: &str,
+    situation: &Situation<'_>,
+    object: &mut Value,
+    old: &Value,
+) -> bool {
+    if subresource != "scale" {
+        keep(object, old, "spec");
+        return false;
+    }
     let replicas = object.at(&["spec", "replicas"]).cloned();
     keep(object, old, "spec");
     keep(object, old, "status");
     if let Some(replicas) = replicas {
         object.make_at(&["spec"]).insert("replicas", replicas);
+    }
+    workload.prepare_for_update(situation, object, old);
+    true
+}
+
+/// The rules for what comes through a subresource of a workload: those of an update for a scale, else those of the status.
+pub(crate) fn validate_subresource(
+    workload: &dyn Strategy,
+    subresource: &str,
+    situation: &Situation<'_>,
+    (object, old): (&Value, &Value),
+    status: impl FnOnce(&Value, &Value) -> FieldErrors,
+) -> FieldErrors {
+    match subresource {
+        "scale" => workload.validate_update(situation, object, old),
+        _ => status(object, old),
     }
 }
 

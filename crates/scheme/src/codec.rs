@@ -137,7 +137,16 @@ mod tests {
             Message::new("x.Meta", vec![field(1, "name", Ty::String), field(6, "resourceVersion", Ty::String)]);
         let metadata = Ty::Message(MessageRef::Shared(metadata.into()));
         MessageRef::Shared(
-            Message::new("x.Thing", vec![field(1, "metadata", metadata), field(2, "size", Ty::Int64)]).into(),
+            Message::new(
+                "x.Thing",
+                vec![
+                    field(0, "kind", Ty::String),
+                    field(0, "apiVersion", Ty::String),
+                    field(1, "metadata", metadata),
+                    field(2, "size", Ty::Int64),
+                ],
+            )
+            .into(),
         )
     }
 

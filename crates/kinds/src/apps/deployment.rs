@@ -17,8 +17,8 @@ use crate::pod_spec::validation::Options;
 use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
 use crate::workload::validation::{amount, collision_count, immutable_selector, not_more, not_negative, number};
 use crate::workload::{
-    REPLICAS_GATED, dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_scale,
-    template_warnings,
+    REPLICAS_GATED, dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_subresource,
+    template_warnings, validate_subresource,
 };
 use crate::{Situation, Strategy, spec_generation};
 
@@ -60,14 +60,11 @@ impl Strategy for Deployment {
     }
 
     fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
-        if subresource == "scale" {
-            prepare_scale(object, old);
-            return self.prepare_for_update(situation, object, old);
+        if !prepare_subresource(self, subresource, situation, object, old) {
+            drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
+            keep_at(object, old, &["metadata", "labels"]);
+            keep_at(object, old, &["metadata", "annotations", ROLLBACK_TO]);
         }
-        keep(object, old, "spec");
-        drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
-        keep_at(object, old, &["metadata", "labels"]);
-        keep_at(object, old, &["metadata", "annotations", ROLLBACK_TO]);
     }
 
     fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -94,10 +91,7 @@ impl Strategy for Deployment {
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        if subresource == "scale" {
-            return self.validate_update(situation, object, old);
-        }
-        validate_status(object, old)
+        validate_subresource(self, subresource, situation, (object, old), validate_status)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -9,12 +9,13 @@ use super::TEMPLATE;
 use crate::gated::drop_disabled;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::Options;
-use crate::tree::{default_nil, keep, member};
+use crate::tree::{default_nil, member};
 use crate::workload::validation::{
     immutable_selector, lasting_template, mismatch, not_more, not_negative, required_selector, selects,
 };
 use crate::workload::{
-    REPLICAS_GATED, dns_label_recommended, prepare_create, prepare_scale, prepare_update, template_warnings,
+    REPLICAS_GATED, dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings,
+    validate_subresource,
 };
 use crate::{Situation, Strategy};
 
@@ -36,12 +37,9 @@ impl Strategy for ReplicaSet {
     }
 
     fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
-        if subresource == "scale" {
-            prepare_scale(object, old);
-            return self.prepare_for_update(situation, object, old);
+        if !prepare_subresource(self, subresource, situation, object, old) {
+            drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
         }
-        keep(object, old, "spec");
-        drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
     }
 
     fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -68,10 +66,7 @@ impl Strategy for ReplicaSet {
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        if subresource == "scale" {
-            return self.validate_update(situation, object, old);
-        }
-        validate_status(object, old)
+        validate_subresource(self, subresource, situation, (object, old), validate_status)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

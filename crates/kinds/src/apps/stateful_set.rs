@@ -11,8 +11,8 @@ use crate::Features;
 use crate::core::persistent_volume_claim::set_claim_defaults;
 use crate::gated::{Gated, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
-use crate::tree::{default_nil, default_zero, is_zero, keep, struct_mut, structs_mut, text};
-use crate::workload::{prepare_create, prepare_scale, prepare_update, template_warnings};
+use crate::tree::{default_nil, default_zero, is_zero, struct_mut, structs_mut, text};
+use crate::workload::{prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource};
 use crate::{Situation, Strategy};
 
 const GATED: &[Gated] = &[Gated {
@@ -61,11 +61,7 @@ impl Strategy for StatefulSet {
     }
 
     fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
-        if subresource == "scale" {
-            prepare_scale(object, old);
-            return self.prepare_for_update(situation, object, old);
-        }
-        keep(object, old, "spec");
+        prepare_subresource(self, subresource, situation, object, old);
     }
 
     fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -83,10 +79,7 @@ impl Strategy for StatefulSet {
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        if subresource == "scale" {
-            return self.validate_update(situation, object, old);
-        }
-        validation::validate_status(object, old)
+        validate_subresource(self, subresource, situation, (object, old), validation::validate_status)
     }
 
     /// Pods are named after the set and have its name as host name.

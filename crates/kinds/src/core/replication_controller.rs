@@ -6,9 +6,11 @@ use binnacle_validation::checks;
 
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::Options;
-use crate::tree::{default_nil, keep, member, struct_mut};
+use crate::tree::{default_nil, member, struct_mut};
 use crate::workload::validation::{lasting_template, mismatch, not_more, not_negative};
-use crate::workload::{dns_label_recommended, prepare_create, prepare_scale, prepare_update, template_warnings};
+use crate::workload::{
+    dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource,
+};
 use crate::{Situation, Strategy};
 
 /// The template may be absent here.
@@ -38,12 +40,7 @@ impl Strategy for ReplicationController {
     }
 
     fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
-        if subresource == "scale" {
-            prepare_scale(object, old);
-            self.prepare_for_update(situation, object, old);
-        } else {
-            keep(object, old, "spec");
-        }
+        prepare_subresource(self, subresource, situation, object, old);
     }
 
     fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -61,10 +58,7 @@ impl Strategy for ReplicationController {
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
-        if subresource == "scale" {
-            return self.validate_update(situation, object, old);
-        }
-        validate_status(object)
+        validate_subresource(self, subresource, situation, (object, old), |object, _| validate_status(object))
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -13,7 +13,6 @@ const OTHER_GROUP: &str = "in objects of another group";
 pub(crate) const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("admission/config.rs", "cacheSize", NO_OBJECT),
     ("admission/config.rs", "kubeConfigFile", NO_OBJECT),
-    ("admission/config.rs", "staticManifestsDir", NO_OBJECT),
     ("admission/config.rs", "configuration", NO_OBJECT),
     ("admission/config.rs", "plugins", NO_OBJECT),
     ("admission/config.rs", "podtolerationrestriction", NO_OBJECT),
