@@ -249,14 +249,22 @@ fn sort_along(value: &mut Value, path: &str) {
     }
 }
 
-/// Sorts the objects for which the patch has an object.
+/// Sorts the objects for which the patch has an object, and those in its lists.
 fn sort_like(value: &mut Value, patch: &Value) {
-    let (Some(members), Some(changes)) = (value.as_object_mut(), patch.as_object()) else { return };
-    members.sort_by_name();
-    for (name, change) in changes.iter() {
-        if let Some(member) = members.get_mut(name) {
-            sort_like(member, change);
+    match (value, patch) {
+        (Value::Object(members), Value::Object(changes)) => {
+            members.sort_by_name();
+            for (name, change) in changes.iter() {
+                if let Some(member) = members.get_mut(name) {
+                    sort_like(member, change);
+                }
+            }
         }
+        // A list of the patch stands as it is, and so do the parts of both.
+        (Value::List(items), Value::List(changes)) => {
+            items.iter_mut().zip(changes).for_each(|(item, change)| sort_like(item, change));
+        }
+        _ => {}
     }
 }
 
