@@ -79,12 +79,13 @@ fn cell(ty: &str, value: &Value, now: Now) -> Value {
         ("number", Value::Int(n)) => Value::Float(*n as f64),
         ("number", Value::Float(n)) => Value::Float(*n),
         ("boolean", Value::Bool(b)) => Value::Bool(*b),
+        ("date", Value::Str(text)) if matches!(text.as_str(), "" | "null") => Value::from("<unknown>"),
         ("date", Value::Str(text)) => match Time::parse(text) {
             Ok(_) => Value::from(age(Some(value), now)),
             Err(_) => Value::from("<invalid>"),
         },
         ("string", Value::Str(text)) => Value::Str(text.clone()),
-        ("string", Value::Null) => Value::from("<nil>"),
+        ("string", Value::Null) => Value::from("<no value>"),
         ("string", other) => Value::from(json::to_string(other)),
         _ => Value::Null,
     }

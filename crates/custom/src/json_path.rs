@@ -1,28 +1,47 @@
-//! JSONPath as `additionalPrinterColumns` use it: names, quoted names, indexes, wildcards, and filters that compare.
+//! JSONPath as `additionalPrinterColumns` use it, with the reading and the failures of Go's `jsonpath` package: names,
+//! slices, unions, wildcards, descents, and filters that compare.
+
+mod parser;
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
+use self::parser::Parser;
+
 /// A path that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JsonPath(Vec<Step>);
+pub struct JsonPath(Vec<Node>);
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum Node {
     Member(Text),
-    /// From the end where negative.
-    Index(i64),
+    Slice(Slice),
     All,
-    /// This value and all below it.
+    /// All lists and objects below a value that have anything in them, and itself.
     Descend,
+    Union(Vec<JsonPath>),
     Filter(Filter),
+    /// What stands in a filter as it is.
+    Literal(Value),
+    /// A word that means nothing: it fails when it is come by.
+    Word,
+}
+
+/// `[start:end:step]`, and `[index]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slice {
+    start: Option<i64>,
+    end: Option<i64>,
+    step: Option<i64>,
+    /// True for a single index.
+    single: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Filter {
-    path: JsonPath,
-    /// Without one, what the path leads to must be there.
-    compare: Option<(Operator, Value)>,
+    left: JsonPath,
+    /// Without one, what the left side leads to must be there.
+    compare: Option<(Operator, JsonPath)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,66 +52,110 @@ enum Operator {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+    /// One that Go reads and does not know.
+    Unknown,
 }
+
+/// The path cannot be followed in this object.
+#[derive(Debug)]
+struct Stuck;
+
+type Found<'v> = Vec<&'v Value>;
+
+/// How many values are looked at for one cell: about as many as an object can have.
+const MAX_VISITS: usize = 1 << 18;
 
 impl JsonPath {
-    /// Reads a path that begins with a dot, as definitions write it. `None` for what it cannot be.
+    /// Reads a path. `None` for what it cannot be.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut reader = Reader { rest: text.strip_prefix('$').unwrap_or(text) };
-        let path = reader.steps()?;
-        reader.rest.is_empty().then_some(path)
+        Parser::read(text).map(Self)
     }
 
-    /// What the path leads to, in order. Paths that descend again and again come by the same values so often that no more
-    /// than a bounded number count.
-    pub fn find<'v>(&self, object: &'v Value) -> Vec<&'v Value> {
+    /// What the path leads to, in order; nothing where it cannot be followed. Paths that descend again and again come by
+    /// the same values so often that no more than a bounded number count.
+    pub fn find<'v>(&'v self, object: &'v Value) -> Vec<&'v Value> {
         let mut left = MAX_VISITS;
-        self.find_within(object, &mut left)
+        let (found, failed) = self.follow(vec![object], &mut left);
+        if failed { Vec::new() } else { found }
     }
 
-    fn find_within<'v>(&self, object: &'v Value, left: &mut usize) -> Vec<&'v Value> {
-        let mut found = vec![object];
-        for step in &self.0 {
-            let mut next = Vec::new();
-            found.into_iter().for_each(|value| step.follow(value, &mut next, left));
-            found = next;
+    /// As in Go, what was there before the step that failed comes with the failure.
+    fn follow<'v>(&'v self, mut found: Found<'v>, left: &mut usize) -> (Found<'v>, bool) {
+        for node in &self.0 {
+            match node.follow(&found, left) {
+                Ok(next) => found = next,
+                Err(Stuck) => return (found, true),
+            }
         }
-        found
+        (found, false)
     }
 }
 
-impl Step {
-    fn follow<'v>(&self, value: &'v Value, found: &mut Vec<&'v Value>, left: &mut usize) {
-        let before = found.len();
-        match (self, value) {
-            (Self::Member(name), Value::Object(members)) => found.extend(members.get(name)),
-            (Self::Index(index), Value::List(items)) => {
-                let index = if *index < 0 { *index + items.len() as i64 } else { *index };
-                found.extend(usize::try_from(index).ok().and_then(|index| items.get(index)));
-            }
-            (Self::All, Value::List(items)) => found.extend(items.iter().take(*left)),
-            (Self::All, Value::Object(members)) => found.extend(members.values().take(*left)),
-            (Self::Descend, value) => return descend(value, found, left),
-            (Self::Filter(filter), Value::List(items)) => {
-                for item in items {
-                    if *left == 0 {
-                        return;
+impl Node {
+    fn follow<'v>(&'v self, input: &[&'v Value], left: &mut usize) -> Result<Found<'v>, Stuck> {
+        let mut found = Vec::new();
+        match self {
+            Self::Literal(value) => found.extend(input.iter().map(|_| value)),
+            Self::Word => return Err(Stuck),
+            Self::Union(paths) => {
+                for path in paths {
+                    let (some, failed) = path.follow(input.to_vec(), left);
+                    if failed {
+                        return Err(Stuck);
                     }
-                    *left -= 1;
-                    if filter.takes(item, left) {
-                        found.push(item);
+                    found.extend(some);
+                }
+            }
+            Self::Member(name) => found.extend(input.iter().filter_map(|value| value.get(name))),
+            Self::All => {
+                for value in input {
+                    let room = left.saturating_sub(found.len());
+                    match value {
+                        Value::List(items) => found.extend(items.iter().take(room)),
+                        Value::Object(members) => found.extend(members.values().take(room)),
+                        _ => {}
                     }
                 }
-                return;
             }
-            _ => {}
+            Self::Descend => {
+                input.iter().for_each(|value| descend(value, &mut found, left));
+                return Ok(found);
+            }
+            Self::Slice(slice) => {
+                for value in input.iter().filter(|value| !value.is_null()) {
+                    let Value::List(items) = value else { return Err(Stuck) };
+                    found.extend(slice.of(items)?);
+                }
+            }
+            Self::Filter(filter) => {
+                for value in input {
+                    let Value::List(items) = value else { return Err(Stuck) };
+                    for item in items {
+                        if *left == 0 {
+                            return Ok(found);
+                        }
+                        *left -= 1;
+                        if filter.takes(item, left)? {
+                            found.push(item);
+                        }
+                    }
+                }
+                return Ok(found);
+            }
         }
-        *left = left.saturating_sub(found.len() - before);
+        found.truncate(*left);
+        *left -= found.len();
+        Ok(found)
     }
 }
 
-fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>, left: &mut usize) {
-    if *left == 0 {
+fn descend<'v>(value: &'v Value, found: &mut Found<'v>, left: &mut usize) {
+    let is_empty = match value {
+        Value::List(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => true,
+    };
+    if is_empty || *left == 0 {
         return;
     }
     *left -= 1;
@@ -104,162 +167,74 @@ fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>, left: &mut usize) {
     }
 }
 
+impl Slice {
+    fn of<'v>(&self, items: &'v [Value]) -> Result<impl Iterator<Item = &'v Value>, Stuck> {
+        let length = i64::try_from(items.len()).map_err(|_| Stuck)?;
+        let from_end = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
+        let start = from_end(self.start.unwrap_or(0));
+        let end = match self.end {
+            _ if self.single => start.saturating_add(1),
+            Some(end) => from_end(end),
+            None => length,
+        };
+        if start == end {
+            return Ok(items[..0].iter().step_by(1));
+        }
+        let at = |at: i64| usize::try_from(at).map_err(|_| Stuck);
+        let items = items.get(at(start)?..at(end)?).filter(|_| start < length).ok_or(Stuck)?;
+        let step = self.step.map_or(Ok(1), at)?;
+        if step == 0 { Err(Stuck) } else { Ok(items.iter().step_by(step)) }
+    }
+}
+
 impl Filter {
-    fn takes(&self, item: &Value, left: &mut usize) -> bool {
-        let found = self.path.find_within(item, left);
-        let Some((operator, wanted)) = &self.compare else { return !found.is_empty() };
-        let Some(value) = found.first() else { return false };
+    fn takes(&self, item: &Value, left: &mut usize) -> Result<bool, Stuck> {
+        let (found, failed) = self.left.follow(vec![item], left);
+        let Some((operator, right)) = &self.compare else { return Ok(!found.is_empty()) };
+        if failed {
+            return Err(Stuck);
+        }
+        let Some(value) = single(&found)? else { return Ok(false) };
+        let (wanted, failed) = right.follow(vec![item], left);
+        if failed {
+            return Err(Stuck);
+        }
+        let Some(wanted) = single(&wanted)? else { return Ok(false) };
+        operator.holds(value, wanted)
+    }
+}
+
+/// Only one value can be compared with another.
+fn single<'v>(found: &[&'v Value]) -> Result<Option<&'v Value>, Stuck> {
+    match found {
+        [] => Ok(None),
+        [value] => Ok(Some(value)),
+        _ => Err(Stuck),
+    }
+}
+
+impl Operator {
+    /// Values of two types cannot be compared, and of some there is no order.
+    fn holds(self, value: &Value, wanted: &Value) -> Result<bool, Stuck> {
         let order = match (value, wanted) {
-            (Value::Str(a), Value::Str(b)) => a.as_str().partial_cmp(b.as_str()),
-            (Value::Bool(a), Value::Bool(b)) => a.partial_cmp(b),
-            (a, b) => match (a.as_f64(), b.as_f64()) {
-                (Some(a), Some(b)) => a.partial_cmp(&b),
-                _ => None,
+            (Value::Bool(a), Value::Bool(b)) if matches!(self, Self::Equal | Self::NotEqual) => Some(a.cmp(b)),
+            (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+            (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
+            (a, b) => match (a.as_str(), b.as_str()) {
+                (Some(a), Some(b)) => Some(a.cmp(b)),
+                _ => return Err(Stuck),
             },
         };
-        let Some(order) = order else { return false };
-        match operator {
-            Operator::Equal => order.is_eq(),
-            Operator::NotEqual => order.is_ne(),
-            Operator::Less => order.is_lt(),
-            Operator::LessOrEqual => order.is_le(),
-            Operator::Greater => order.is_gt(),
-            Operator::GreaterOrEqual => order.is_ge(),
-        }
-    }
-}
-
-/// How many values are looked at for one cell: about as many as an object can have.
-const MAX_VISITS: usize = 1 << 18;
-/// How many filters stand in each other at most.
-const MAX_LENGTH: usize = 4096;
-
-struct Reader<'t> {
-    rest: &'t str,
-}
-
-impl<'t> Reader<'t> {
-    fn steps(&mut self) -> Option<JsonPath> {
-        if self.rest.len() > MAX_LENGTH {
-            return None;
-        }
-        let mut steps = Vec::new();
-        if !matches!(self.rest.as_bytes().first(), None | Some(b'.' | b'[' | b')' | b' ' | b'=' | b'!' | b'<' | b'>')) {
-            return None;
-        }
-        loop {
-            if self.take("..") {
-                steps.push(Step::Descend);
-                if !self.rest.starts_with('[') {
-                    steps.push(self.member()?);
-                }
-            } else if self.take(".") {
-                if self.rest.is_empty() || self.rest.starts_with('[') {
-                    continue;
-                }
-                steps.push(self.member()?);
-            } else if self.take("[") {
-                steps.push(self.bracket()?);
-            } else {
-                return Some(JsonPath(steps));
-            }
-        }
-    }
-
-    fn take(&mut self, word: &str) -> bool {
-        match self.rest.strip_prefix(word) {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn member(&mut self) -> Option<Step> {
-        if self.take("*") {
-            return Some(Step::All);
-        }
-        let mut name = String::new();
-        let mut chars = self.rest.char_indices();
-        let mut end = self.rest.len();
-        while let Some((at, c)) = chars.next() {
-            match c {
-                // A dot in a name.
-                '\\' => name.push(chars.next()?.1),
-                '.' | '[' | ' ' | ')' | '=' | '!' | '<' | '>' => {
-                    end = at;
-                    break;
-                }
-                c => name.push(c),
-            }
-        }
-        self.rest = &self.rest[end..];
-        (!name.is_empty()).then(|| Step::Member(name.into()))
-    }
-
-    fn bracket(&mut self) -> Option<Step> {
-        let step = if self.take("*") {
-            Step::All
-        } else if self.take("?(") {
-            let filter = self.filter()?;
-            self.take(")").then_some(Step::Filter(filter))?
-        } else if let Some(text) = self.quoted() {
-            Step::Member(text.into())
-        } else {
-            let end = self.rest.find(']')?;
-            let index = self.rest[..end].trim().parse().ok()?;
-            self.rest = &self.rest[end..];
-            Step::Index(index)
-        };
-        self.take("]").then_some(step)
-    }
-
-    fn quoted(&mut self) -> Option<&'t str> {
-        let quote = self.rest.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
-        let inner = &self.rest[1..];
-        let end = inner.find(quote)?;
-        self.rest = &inner[end + 1..];
-        Some(&inner[..end])
-    }
-
-    fn filter(&mut self) -> Option<Filter> {
-        self.rest = self.rest.trim_start();
-        if !self.take("@") {
-            return None;
-        }
-        let path = self.steps()?;
-        self.rest = self.rest.trim_start();
-        let operators = [
-            ("==", Operator::Equal),
-            ("!=", Operator::NotEqual),
-            ("<=", Operator::LessOrEqual),
-            (">=", Operator::GreaterOrEqual),
-            ("<", Operator::Less),
-            (">", Operator::Greater),
-        ];
-        let Some((_, operator)) = operators.into_iter().find(|(word, _)| self.take(word)) else {
-            return Some(Filter { path, compare: None });
-        };
-        self.rest = self.rest.trim_start();
-        let wanted = match self.quoted() {
-            Some(text) => Value::from(text),
-            None => {
-                let end = self.rest.find(')')?;
-                let word = self.rest[..end].trim();
-                self.rest = &self.rest[end..];
-                match word {
-                    "true" => Value::Bool(true),
-                    "false" => Value::Bool(false),
-                    word => match word.parse::<i64>() {
-                        Ok(n) => Value::Int(n),
-                        Err(_) => Value::Float(word.parse().ok()?),
-                    },
-                }
-            }
-        };
-        self.rest = self.rest.trim_start();
-        Some(Filter { path, compare: Some((operator, wanted)) })
+        let Some(order) = order else { return Ok(self == Self::NotEqual) };
+        Ok(match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+            Self::Unknown => return Err(Stuck),
+        })
     }
 }
 
@@ -276,39 +251,67 @@ mod tests {
             object = value!({"a": object});
         }
         for path in ["..a".repeat(50), "..*".repeat(50), format!("{}[?(@..a)]", "..*".repeat(20))] {
-            let found = JsonPath::parse(&path).unwrap();
-            assert!(found.find(&object).len() <= MAX_VISITS);
+            let path = JsonPath::parse(&path).unwrap();
+            assert!(path.find(&object).len() <= MAX_VISITS);
         }
     }
 
     #[test]
     fn paths() {
         let object = value!({
-            "spec": {"size": 3i64, "a.b": "dotted", "list": [1i64, 2i64, 3i64]},
+            "spec": {
+                "size": 3i64, "a.b": "dotted", "a": {"b": "nested"}, "list": [1i64, 2i64, 3i64], "none": null,
+                "mixed": [{"n": 1i64}, {"n": "x"}], "floats": [{"n": 1.5f64}], "bools": [{"n": true}]
+            },
             "status": {"conditions": [{"type": "Ready", "status": "True", "n": 2i64}, {"type": "Old", "status": "False"}]},
         });
         for (path, want) in [
             (".spec.size", "[3]"),
             ("$.spec.size", "[3]"),
-            (".spec['a.b']", r#"["dotted"]"#),
+            ("@.spec.size", "[3]"),
+            (".spec['size']", "[3]"),
+            (".spec['a.b']", r#"["nested"]"#),
+            (".spec['a\\.b']", r#"["dotted"]"#),
             (".spec.a\\.b", r#"["dotted"]"#),
+            (".spec['size','a.b']", r#"[3,"nested"]"#),
             (".spec.list[0]", "[1]"),
             (".spec.list[-1]", "[3]"),
             (".spec.list[*]", "[1,2,3]"),
+            (".spec.list[:]", "[1,2,3]"),
+            (".spec.list[0:2]", "[1,2]"),
+            (".spec.list[-2:]", "[2,3]"),
+            (".spec.list[:-1]", "[1,2]"),
+            (".spec.list[::2]", "[1,3]"),
+            (".spec.list[0,2]", "[1,3]"),
+            (".spec.list[1:1]", "[]"),
             (".spec.list[9]", "[]"),
+            (".spec.list[0:9]", "[]"),
+            (".spec.list[::0]", "[]"),
+            (".spec.list[2:1]", "[]"),
+            (".spec[*]", "[]"),
+            (".spec.none", "[null]"),
+            (".spec.none[0]", "[]"),
             (".status.conditions[?(@.type==\"Ready\")].status", r#"["True"]"#),
             (".status.conditions[?(@.type == 'Old')].status", r#"["False"]"#),
             (".status.conditions[?(@.type!='Ready')].status", r#"["False"]"#),
+            (".status.conditions[?(@.status==@.type)].status", "[]"),
             (".status.conditions[?(@.n>=2)].type", r#"["Ready"]"#),
+            (".status.conditions[?(@.n>=2.0)].type", "[]"),
             (".status.conditions[?(@.n)].type", r#"["Ready"]"#),
+            (".status.conditions[?(@.n==word)].type", "[]"),
+            (".spec.mixed[?(@.n==1)].n", "[]"),
+            (".spec.floats[?(@.n>1.0)].n", "[1.5]"),
+            (".spec.bools[?(@.n==true)].n", "[true]"),
+            (".spec.bools[?(@.n<=true)].n", "[]"),
             ("..type", r#"["Ready","Old"]"#),
             (".nowhere.at.all", "[]"),
         ] {
-            let found = JsonPath::parse(path).unwrap_or_else(|| panic!("{path}"));
-            let found = Value::List(found.find(&object).into_iter().cloned().collect());
+            let read = JsonPath::parse(path).unwrap_or_else(|| panic!("{path}"));
+            let found = Value::List(read.find(&object).into_iter().cloned().collect());
             assert_eq!(json::to_string(&found), want, "{path}");
         }
-        for path in ["spec", ".a[", ".a[b]", ".a[?(b)]", ".a[?(@.b==)]"] {
+        let deep = format!("{}@.a{}", "[?(".repeat(40), ")]".repeat(40));
+        for path in [".a[", ".a[b]", ".a[\"b\"]", ".a[?(@.b", ".a[?(@.b)", "....a", ".a}", &deep] {
             assert_eq!(JsonPath::parse(path), None, "{path}");
         }
     }

@@ -9,7 +9,7 @@ use binnacle_schema::decode::DecodeError;
 use binnacle_schema::{Message, MessageRef, MessageSource, Value};
 
 use crate::correlation::{Correlated, Known};
-use crate::defaulting;
+use crate::defaulting::{self, Nulls};
 use crate::embedded::{self, Coercion};
 use crate::list_types;
 use crate::message::message;
@@ -59,7 +59,7 @@ pub struct Reading {
     /// True for objects from the store: fields of a wrong type in metadata are dropped, and a missing generation is
     /// set.
     pub from_store: bool,
-    /// True for what server-side apply has merged: nulls stay, and are judged.
+    /// True for what server-side apply has merged: nulls that are judged stay.
     pub keep_nulls: bool,
 }
 
@@ -142,8 +142,9 @@ impl ResourceSchema {
                 true => unknown.extend(pruning::prune_and_tell(object, schema, true)),
                 false => pruning::prune(object, schema, true),
             }
-            if let Some(schema) = schema.filter(|_| !reading.keep_nulls) {
-                defaulting::prune_nulls(object, schema);
+            if let Some(schema) = schema {
+                let which = if reading.keep_nulls { Nulls::Untyped } else { Nulls::Forbidden };
+                defaulting::prune_nulls(object, schema, which);
             }
         }
         if let Some(schema) = self.schema().filter(|_| self.has().embedded) {

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath};
-use binnacle_schema::{Message, Value};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_schema::{Message, Value, json};
 use binnacle_structural::defaults::{self, DefaultRules};
 use binnacle_structural::{Interner, Structural};
 use binnacle_validation::metadata::shown;
@@ -355,7 +355,9 @@ fn validate_version(
 fn deprecation_warning(version: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let Some(warning) = present(version, "deprecationWarning").and_then(Value::as_str) else { return };
     let path = path.child("deprecationWarning");
-    let mut refuse = |detail: &str| errors.push(FieldError::invalid(&path, warning, detail));
+    // Go has a pointer to the text, and so shows it as JSON.
+    let shown = || Shown::raw(json::to_string(&Value::from(warning)));
+    let mut refuse = |detail: &str| errors.push(FieldError::invalid(&path, shown(), detail));
     if !version.bool_at(&["deprecated"]) {
         refuse("can only be set for deprecated versions");
         return;

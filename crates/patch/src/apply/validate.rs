@@ -72,10 +72,10 @@ fn check_items(
                     }
                     step
                 }
-                // Without a key there is no path to what is below.
+                // Without a key there is no path to what is below, and nothing more is said, as in kube-apiserver.
                 Err(why) => {
                     errors.push(path, format!("element {at}: {why}"));
-                    continue;
+                    return;
                 }
             },
         };
