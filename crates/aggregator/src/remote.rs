@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::Text;
-use binnacle_proxy::{Pool, Verification, client_config};
+use binnacle_proxy::{Pool, Verification, Way, client_config};
 use binnacle_schema::Value;
 use binnacle_webhook::{Service, ServiceResolver};
 use parking_lot::Mutex;
@@ -96,8 +96,9 @@ impl Remotes {
         let config = || client_config(verification()?, self.identity.clone()).map_err(|error| format!("tls: {error}"));
         let mut tls = ClientConfig::clone(&*config()?);
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let way = Way { dialer: self.resolver.dialer(true), ..Way::default() };
         let connections = Arc::new(Connections {
-            pool: Pool::new(Arc::new(tls), trust.server_name.clone()),
+            pool: Pool::new(Arc::new(tls), trust.server_name.clone(), way),
             upgrade_tls: config()?,
             server_name: trust.server_name.clone(),
         });

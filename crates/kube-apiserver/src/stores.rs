@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use binnacle_egress::{Egress, Network};
 use binnacle_meta::{GroupResource, Text};
 use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
@@ -42,9 +43,14 @@ pub(crate) struct Clusters {
 }
 
 impl Stores {
-    pub(crate) fn open(storage: &Storage, data: &mut Option<DataDir>, registry: &Registry) -> Result<Self, StartError> {
+    pub(crate) fn open(
+        storage: &Storage,
+        data: &mut Option<DataDir>,
+        egress: &Egress,
+        registry: &Registry,
+    ) -> Result<Self, StartError> {
         if let Some(etcd) = &storage.etcd {
-            return Ok(Self::Etcd(Clusters::connect(etcd, registry)?));
+            return Ok(Self::Etcd(Clusters::connect(etcd, egress, registry)?));
         }
         let (store, directory) = match data {
             Some(data) if !storage.ephemeral => {
@@ -197,7 +203,7 @@ fn end_process(why: &str) {
 }
 
 impl Clusters {
-    fn connect(etcd: &Etcd, registry: &Registry) -> Result<Self, StartError> {
+    fn connect(etcd: &Etcd, egress: &Egress, registry: &Registry) -> Result<Self, StartError> {
         let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
         let tls =
             TlsPaths { ca: etcd.ca_file.clone(), certificate: etcd.cert_file.clone(), key: etcd.key_file.clone() };
@@ -207,6 +213,7 @@ impl Clusters {
                 tls: tls.clone(),
                 watched: prefix_range(etcd.root.as_bytes()),
                 metrics: metrics.clone(),
+                dialer: egress.dialer(Network::Etcd),
             };
             EtcdStore::new(&options).map(Arc::new)
         };

@@ -214,7 +214,7 @@ fn systemd_is_told() {
     command.args(["--ephemeral", "--secure-port=0"]).env("TMPDIR", temp.path()).env("NOTIFY_SOCKET", &place);
     command.env("WATCHDOG_USEC", "20000").stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    let mut told = || {
+    let told = || {
         let mut buffer = [0; 64];
         let length = socket.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..length].to_vec()).unwrap()

@@ -21,7 +21,7 @@ use rustls::ClientConfig;
 use tokio::task::AbortHandle;
 
 use crate::client::{MAX_HEAD_BYTES, MAX_HEADERS, SendError, broken};
-use crate::target::{DialError, Target};
+use crate::target::{DialError, Target, Way};
 
 /// How many requests share a connection. Servers must bear as many (RFC 9113, 6.5.2, recommends no smaller limit).
 const MAX_STREAMS: usize = 100;
@@ -50,6 +50,7 @@ pub struct Pool {
     tls: Arc<ClientConfig>,
     /// The name that certificates must be for.
     server_name: String,
+    way: Way,
     hosts: Mutex<HashMap<String, Host>>,
 }
 
@@ -119,8 +120,13 @@ enum Connection {
 
 impl Pool {
     /// `tls` offers `h2` and `http/1.1`.
-    pub fn new(tls: Arc<ClientConfig>, server_name: String) -> Arc<Self> {
-        Arc::new(Self { tls, server_name, hosts: Mutex::default() })
+    pub fn new(tls: Arc<ClientConfig>, server_name: String, way: Way) -> Arc<Self> {
+        Arc::new(Self { tls, server_name, way, hosts: Mutex::default() })
+    }
+
+    /// How its connections reach the server.
+    pub(crate) fn way(&self) -> &Way {
+        &self.way
     }
 
     /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
@@ -253,7 +259,8 @@ impl Pool {
     }
 
     fn target(&self, address: &str) -> Result<Target, DialError> {
-        Target::of_address(address, Some(self.tls.clone()), Some(self.server_name.clone()))
+        let target = Target::of_address(address, Some(self.tls.clone()), Some(self.server_name.clone()))?;
+        Ok(Target { way: self.way.clone(), ..target })
     }
 }
 

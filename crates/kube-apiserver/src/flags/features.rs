@@ -26,17 +26,30 @@ pub(super) const TRACES: Group = Group {
     )],
 };
 
+pub(super) const EGRESS: Group = Group {
+    title: "Egress selector",
+    flags: &[Flag::new(
+        "egress-selector-config-file",
+        Kind::Value("string"),
+        "",
+        "File with an EgressSelectorConfiguration: the proxies that connections to the control plane, to etcd and to the \
+         cluster leave by.",
+    )],
+};
+
 /// The values of the groups.
 #[derive(Debug)]
 pub(crate) struct Features {
     pub(crate) profiling: bool,
     pub(crate) tracing_config: Option<PathBuf>,
+    pub(crate) egress_config: Option<PathBuf>,
 }
 
 impl Features {
     pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
         Ok(Self {
             profiling: given.flag("profiling")?,
+            egress_config: given.text("egress-selector-config-file").map(PathBuf::from),
             tracing_config: given.text("tracing-config-file").map(PathBuf::from),
         })
     }
