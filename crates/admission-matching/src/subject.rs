@@ -1,12 +1,14 @@
 //! One request as webhooks and policies are compared with it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use binnacle_admission::{Freshness, Kind, Labels, Lookup};
-use binnacle_meta::{GroupResource, LabelSelector, Status};
+use binnacle_meta::{GroupResource, GroupVersionKind, LabelSelector, Status};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::{Catalog, Snapshot};
-use binnacle_schema::Value;
+use binnacle_schema::{Message, Value};
+use binnacle_scheme::Kinds;
 use tokio::sync::OnceCell;
 
 use crate::criteria::Matched;
@@ -18,6 +20,8 @@ pub struct Subject<'a> {
     pub(crate) snapshot: Arc<Snapshot>,
     lookup: &'a dyn Lookup,
     equivalents: OnceLock<Vec<Matched>>,
+    /// True once a custom object was accepted with fields that its schema does not know.
+    pub(crate) had_unknown_fields: AtomicBool,
     /// Of the request's namespace.
     labels: OnceCell<Labels>,
 }
@@ -25,7 +29,30 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     pub fn new(attributes: &'a Attributes, catalog: &Catalog, lookup: &'a dyn Lookup) -> Self {
         let snapshot = catalog.snapshot();
-        Self { attributes, snapshot, lookup, equivalents: OnceLock::new(), labels: OnceCell::new() }
+        let had_unknown_fields = AtomicBool::new(false);
+        let (equivalents, labels) = (OnceLock::new(), OnceCell::new());
+        Self { attributes, snapshot, lookup, equivalents, had_unknown_fields, labels }
+    }
+
+    /// True once a custom object was accepted with fields that its schema does not know: see
+    /// [`Remarks::note_unknown_fields`](binnacle_registry::Remarks::note_unknown_fields).
+    pub fn had_unknown_fields(&self) -> bool {
+        self.had_unknown_fields.load(Ordering::Relaxed)
+    }
+
+    /// The schema of a kind that the program brings, served or not; `None` for custom resources and unknown kinds.
+    pub fn built_in(&self, kind: &GroupVersionKind) -> Option<&Message> {
+        let GroupVersionKind { group, version, kind } = kind;
+        match self.snapshot.find_kind(group, version, kind) {
+            Some(resource) if resource.collection.kind.custom.is_some() => None,
+            Some(resource) => Some(&resource.message),
+            None => self.snapshot.kinds().kind(group, version, kind),
+        }
+    }
+
+    /// The kinds of the program.
+    pub fn kinds(&self) -> &dyn Kinds {
+        self.snapshot.kinds()
     }
 
     /// The request as what it is.

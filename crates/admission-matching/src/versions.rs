@@ -1,9 +1,10 @@
 //! The objects of a request in the version that a webhook or policy asks for, and back.
 
 use std::borrow::Cow;
+use std::sync::atomic::Ordering;
 
 use binnacle_meta::{GroupVersionKind, Status};
-use binnacle_schema::{Message, Value, canonical, decode, defaults};
+use binnacle_schema::{Value, canonical, decode, defaults};
 
 use crate::subject::Subject;
 
@@ -36,16 +37,6 @@ impl Subject<'_> {
             canonical::canonicalize(object.to_mut(), message);
         }
         Ok(Versioned { kind: kind.clone(), object, old })
-    }
-
-    /// The schema of a kind; `None` for custom resources, which have no canonical form.
-    fn built_in(&self, kind: &GroupVersionKind) -> Option<&Message> {
-        let GroupVersionKind { group, version, kind } = kind;
-        match self.snapshot.find_kind(group, version, kind) {
-            Some(resource) if resource.collection.kind.custom.is_some() => None,
-            Some(resource) => Some(&resource.message),
-            None => self.snapshot.kinds().kind(group, version, kind),
-        }
     }
 
     /// An object of this request, as plugins have it, in the version of `kind`.
@@ -84,8 +75,11 @@ impl Subject<'_> {
             return Ok(object);
         };
         if let Some(custom) = &resource.collection.kind.custom {
-            let mut object = changed;
+            let mut object = changed.clone();
             custom.fit(&mut object).map_err(Status::internal)?;
+            if self.attributes.subresource.is_empty() && !same_but_metadata(&object, &changed) {
+                self.had_unknown_fields.store(true, Ordering::Relaxed);
+            }
             resource.set_defaults(&mut object);
             let wanted = original.str_at(&["apiVersion"]);
             if object.str_at(&["apiVersion"]) != wanted {
@@ -98,6 +92,17 @@ impl Subject<'_> {
         resource.to_stored(&mut object);
         Ok(object)
     }
+}
+
+/// True when two objects have the same members, their metadata aside.
+fn same_but_metadata(one: &Value, other: &Value) -> bool {
+    let members = |object: &Value| object.as_object().map_or(0, |members| members.len());
+    members(one) == members(other)
+        && other
+            .as_object()
+            .into_iter()
+            .flat_map(|members| members.iter())
+            .all(|(name, member)| name == "metadata" || one.get(name).is_some_and(|fitting| fitting == member))
 }
 
 /// A new custom object has no generation yet, but what is read from the store always has one.

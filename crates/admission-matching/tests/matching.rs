@@ -80,7 +80,7 @@ fn attributes(operation: Operation, resource: &str, kind: &str, namespace: &str,
 }
 
 fn catalog() -> Catalog {
-    let catalog = Catalog::new(binnacle_builtin::kinds());
+    let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
     let served = binnacle_builtin::served(Releases::default(), |_, _| true);
     catalog.change(|snapshot| snapshot.serve(|empty| *empty = served));
     catalog

@@ -12,7 +12,7 @@ use binnacle_registry::{Catalog, Context, Match};
 use binnacle_schema::Value;
 use tokio::sync::OnceCell;
 
-use crate::index::{Hook, Policies};
+use crate::index::{Hook, Policies, PolicyResource};
 use crate::params::{self, Param};
 use crate::policy::{Binding, Policy};
 
@@ -40,22 +40,13 @@ pub(crate) struct Bound<'h> {
     pub(crate) params: Vec<Param>,
 }
 
-/// True for requests that no policy is asked about: for policies themselves, so that whoever breaks a cluster with one can
-/// mend it, and for reviews, on which everything rests.
-pub(crate) fn is_exempt(attributes: &Attributes) -> bool {
+/// True for reviews, on which everything rests: no policy is asked about them.
+pub(crate) fn is_review(attributes: &Attributes) -> bool {
+    let plural = attributes.resource.resource.as_str();
     match attributes.resource.group.as_str() {
-        "admissionregistration.k8s.io" => matches!(
-            attributes.resource.resource.as_str(),
-            "validatingadmissionpolicies"
-                | "validatingadmissionpolicybindings"
-                | "mutatingadmissionpolicies"
-                | "mutatingadmissionpolicybindings"
-        ),
-        "authentication.k8s.io" => {
-            matches!(attributes.resource.resource.as_str(), "selfsubjectreviews" | "tokenreviews")
-        }
+        "authentication.k8s.io" => matches!(plural, "selfsubjectreviews" | "tokenreviews"),
         "authorization.k8s.io" => matches!(
-            attributes.resource.resource.as_str(),
+            plural,
             "localsubjectaccessreviews"
                 | "selfsubjectaccessreviews"
                 | "selfsubjectrulesreviews"
@@ -63,6 +54,13 @@ pub(crate) fn is_exempt(attributes: &Attributes) -> bool {
         ),
         _ => false,
     }
+}
+
+/// True for policies and bindings: only the policies that stand in files are asked about them, so that whoever breaks a
+/// cluster with one can mend it.
+pub(crate) fn is_of_policies(attributes: &Attributes) -> bool {
+    attributes.resource.group == "admissionregistration.k8s.io"
+        && PolicyResource::ALL.iter().any(|resource| attributes.resource.resource == resource.plural())
 }
 
 /// What is found out about one request for one policy is there for the next.
@@ -163,7 +161,7 @@ impl<'a> Dispatch<'a> {
                 }
                 found => found?,
             };
-            self.surroundings.policies.namespaces.object(&resource, &entry).map(Some)
+            params::decoded(&self.surroundings.policies.namespaces, &resource, &entry).map(Some)
         });
         Ok(namespace.await?.as_ref())
     }

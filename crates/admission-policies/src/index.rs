@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use binnacle_admission::Decoded;
 use binnacle_admission_matching::Index;
 use binnacle_authz::Ready;
 use binnacle_meta::{GroupVersionKind, Text};
@@ -12,7 +13,7 @@ use binnacle_registry::admission::Attributes;
 use binnacle_schema::Value;
 use parking_lot::Mutex;
 
-use crate::decoded::Decoded;
+use crate::dispatch::{is_of_policies, is_review};
 use crate::mutating::Mutating;
 use crate::policy::{Binding, Evaluator, Policy};
 use crate::validating::Validating;
@@ -46,6 +47,8 @@ pub(crate) struct PolicySet<E> {
 }
 
 struct Known<E> {
+    /// Those of files, which come first.
+    manifests: Vec<Hook<E>>,
     policies: BTreeMap<Text, Arc<Policy<E>>>,
     bindings: BTreeMap<Text, Arc<Binding>>,
     /// Of the kinds that policies have for parameters.
@@ -55,6 +58,8 @@ struct Known<E> {
 /// The policies that have bindings, by name.
 pub(crate) struct Bound<E> {
     hooks: Vec<Hook<E>>,
+    /// How many of them, from the first on, stand in files.
+    of_files: usize,
     index: Index,
 }
 
@@ -62,6 +67,12 @@ pub(crate) struct Bound<E> {
 pub(crate) struct Hook<E> {
     pub(crate) policy: Arc<Policy<E>>,
     pub(crate) bindings: Vec<Arc<Binding>>,
+}
+
+impl<E> Clone for Hook<E> {
+    fn clone(&self) -> Self {
+        Self { policy: self.policy.clone(), bindings: self.bindings.clone() }
+    }
 }
 
 impl PolicyResource {
@@ -93,6 +104,16 @@ impl Policies {
         Arc::new(Self { validating: PolicySet::new(), mutating: PolicySet::new(), namespaces: Decoded::default() })
     }
 
+    /// Validating policies and bindings that stand in files of the server, in place of those before.
+    pub fn put_validating_manifests(&self, policies: &[Value], bindings: &[Value]) {
+        self.validating.put_manifests(policies, bindings);
+    }
+
+    /// The same of mutating ones.
+    pub fn put_mutating_manifests(&self, policies: &[Value], bindings: &[Value]) {
+        self.mutating.put_manifests(policies, bindings);
+    }
+
     /// An object is there, came into being or changed. Policies are compiled now.
     pub fn put(&self, resource: PolicyResource, object: &Value) {
         match resource {
@@ -117,6 +138,11 @@ impl Policies {
         }
     }
 
+    /// True once all policies and bindings have been read.
+    pub fn are_read(&self) -> bool {
+        self.validating.ready.is_ready() && self.mutating.ready.is_ready()
+    }
+
     /// All objects of a resource have been read, or it is not served.
     pub fn read(&self, resource: PolicyResource) {
         match resource {
@@ -128,7 +154,12 @@ impl Policies {
 
 impl<E: Evaluator> PolicySet<E> {
     fn new() -> Self {
-        let known = Known { policies: BTreeMap::new(), bindings: BTreeMap::new(), params: HashMap::new() };
+        let known = Known {
+            manifests: Vec::new(),
+            policies: BTreeMap::new(),
+            bindings: BTreeMap::new(),
+            params: HashMap::new(),
+        };
         let bound = ArcSwap::from_pointee(known.bind());
         Self { known: Mutex::new(known), stale: AtomicBool::new(false), bound, ready: Ready::new(2) }
     }
@@ -145,9 +176,31 @@ impl<E: Evaluator> PolicySet<E> {
         self.bound.load()
     }
 
-    /// True when no policy can have anything to say of a request.
-    pub(crate) fn is_silent(&self, attributes: &Attributes) -> bool {
-        self.ready.is_ready() && self.bound().index.candidates(attributes).is_empty()
+    /// True unless no policy can have anything to say of a request.
+    pub(crate) fn may_concern(&self, attributes: &Attributes) -> bool {
+        if is_review(attributes) {
+            return false;
+        }
+        let waits = !is_of_policies(attributes) && !self.ready.is_ready();
+        waits || self.bound().candidates(attributes).next().is_some()
+    }
+
+    /// The policies once those that may be asked have been read; `None` where that takes too long.
+    pub(crate) async fn complete(&self, attributes: &Attributes) -> Option<Arc<Bound<E>>> {
+        let complete = is_of_policies(attributes) || self.ready.wait().await;
+        complete.then(|| arc_swap::Guard::into_inner(self.bound()))
+    }
+
+    fn put_manifests(&self, policies: &[Value], bindings: &[Value]) {
+        let bindings: Vec<_> = bindings.iter().map(|binding| Arc::new(Binding::read(binding))).collect();
+        let hook = |policy: &Value| {
+            // Policies in files have no parameters.
+            let policy = Arc::new(Policy::read(policy, |_| Arc::default()));
+            let bindings = bindings.iter().filter(|binding| binding.policy == policy.name).cloned().collect();
+            Hook { policy, bindings }
+        };
+        let hooks: Vec<Hook<E>> = policies.iter().map(hook).filter(|hook| !hook.bindings.is_empty()).collect();
+        self.change(|known| known.manifests = hooks);
     }
 
     fn put_policy(&self, object: &Value) {
@@ -200,16 +253,18 @@ impl<E> Known<E> {
             let bindings = by_policy.remove(policy.name.as_str())?;
             Some(Hook { policy: policy.clone(), bindings })
         };
-        let hooks: Vec<_> = self.policies.values().filter_map(hook).collect();
+        let hooks: Vec<_> = self.manifests.iter().cloned().chain(self.policies.values().filter_map(hook)).collect();
         let index = Index::new(hooks.iter().map(|hook| &hook.policy.criteria));
-        Bound { hooks, index }
+        Bound { hooks, of_files: self.manifests.len(), index }
     }
 }
 
 impl<E> Bound<E> {
     /// Those that may be for a request, in their order.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = &Hook<E>> {
-        self.index.candidates(attributes).iter().map(|at| &self.hooks[*at])
+        let places = if is_of_policies(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
+        let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));
+        candidates.map(|at| &self.hooks[*at])
     }
 }
 
@@ -275,11 +330,11 @@ mod tests {
         let policies = Policies::new();
         let pods = creation("pods");
         // Until everything was read, nobody knows.
-        assert!(!policies.validating.is_silent(&pods));
+        assert!(policies.validating.may_concern(&pods));
         policies.put(ValidatingBindings, &binding("b2", "p"));
         policies.read(ValidatingPolicies);
         policies.read(ValidatingBindings);
-        assert!(policies.validating.is_silent(&pods));
+        assert!(!policies.validating.may_concern(&pods));
         policies.put(ValidatingPolicies, &policy("p", "pods"));
         policies.put(ValidatingPolicies, &policy("o", "*"));
         policies.put(ValidatingPolicies, &policy("alone", "pods"));
@@ -288,11 +343,39 @@ mod tests {
         assert_eq!(found(&policies, "pods"), ["o: any", "p: b1 b2"]);
         assert_eq!(found(&policies, "secrets"), ["o: any"]);
         policies.put(ValidatingPolicies, &policy("o", "nodes"));
-        assert!(policies.validating.is_silent(&creation("secrets")));
+        assert!(!policies.validating.may_concern(&creation("secrets")));
         policies.remove(ValidatingBindings, "b2");
         assert_eq!(found(&policies, "pods"), ["p: b1"]);
         policies.retain(ValidatingPolicies, &|name| name != "p");
-        assert!(policies.validating.is_silent(&pods));
+        assert!(!policies.validating.may_concern(&pods));
         assert_eq!(found(&policies, "nodes"), ["o: any"]);
+    }
+
+    #[test]
+    fn those_of_files_come_first() {
+        use PolicyResource::{ValidatingBindings, ValidatingPolicies};
+        let policies = Policies::new();
+        let manifests = |names: &[&str]| {
+            let those = names.iter().map(|name| policy(name, "*")).collect::<Vec<_>>();
+            let bindings = names.iter().map(|name| binding("b", name)).collect::<Vec<_>>();
+            policies.put_validating_manifests(&those, &bindings);
+        };
+        manifests(&["x", "y"]);
+        policies.put(ValidatingPolicies, &policy("a", "*"));
+        policies.put(ValidatingBindings, &binding("a", "a"));
+        // They are asked about policies, whose own kind the others are not asked about, and before those are read.
+        let mut about_policies = creation("validatingadmissionpolicies");
+        about_policies.resource.group = "admissionregistration.k8s.io".into();
+        assert!(policies.validating.may_concern(&about_policies));
+        policies.read(ValidatingPolicies);
+        policies.read(ValidatingBindings);
+        assert_eq!(found(&policies, "pods"), ["x: b", "y: b", "a: a"]);
+        manifests(&["z"]);
+        assert_eq!(found(&policies, "pods"), ["z: b", "a: a"]);
+        manifests(&[]);
+        assert!(!policies.validating.may_concern(&about_policies));
+        let mut review = creation("tokenreviews");
+        review.resource.group = "authentication.k8s.io".into();
+        assert!(!policies.validating.may_concern(&review) && policies.validating.may_concern(&creation("pods")));
     }
 }

@@ -4,7 +4,6 @@
 //! request. The plugins [`ValidatingAdmissionPolicy`] and [`MutatingAdmissionPolicy`] evaluate them. Who follows the stored
 //! objects puts them in.
 
-mod decoded;
 mod dispatch;
 mod index;
 mod mutating;

@@ -24,7 +24,7 @@ use self::patch::Failure;
 use self::reinvocation::Invocations;
 use self::schema::Schema;
 use self::working::Working;
-use crate::dispatch::{Dispatch, Misfit, Surroundings, is_exempt};
+use crate::dispatch::{Dispatch, Misfit, Surroundings};
 use crate::index::Hook;
 use crate::params::Param;
 use crate::policy::{Binding, Policy};
@@ -66,17 +66,15 @@ impl Plugin for MutatingAdmissionPolicy {
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
         stage == Stage::Mutate
             && attributes.operation != Operation::Delete
-            && !is_exempt(attributes)
-            && !self.surroundings.policies.mutating.is_silent(attributes)
+            && self.surroundings.policies.mutating.may_concern(attributes)
     }
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let set = &self.surroundings.policies.mutating;
-            if !set.ready.wait().await {
+            let Some(policies) = set.complete(request.attributes).await else {
                 return Err(forbidden(request.attributes, object, "not yet ready to handle request"));
-            }
-            let policies = arc_swap::Guard::into_inner(set.bound());
+            };
             let dispatch = Dispatch::new(&self.surroundings, request.attributes);
             let mut run = Run { dispatch: &dispatch, metrics: &self.metrics, request, denied: Vec::new() };
             let mut invocations = Vec::new();
@@ -132,6 +130,9 @@ impl Run<'_, '_> {
         }
         let changed = working.finish(outcome.is_ok()).await?;
         outcome?;
+        if self.dispatch.subject.had_unknown_fields() {
+            self.request.note_unknown_fields();
+        }
         pass.end(object, changed);
         Ok(())
     }

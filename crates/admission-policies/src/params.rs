@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use binnacle_admission::Decoded;
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, ListOptions, Match, Resource, Snapshot};
 use binnacle_schema::Value;
@@ -57,7 +58,7 @@ pub(crate) async fn collect(
     };
     let context = Context::internal(namespace);
     let failed = |status: Status| status.message().to_owned();
-    let object = |entry: &Entry| kind.decoded.object(resource, entry).map(Some).map_err(failed);
+    let object = |entry: &Entry| decoded(&kind.decoded, resource, entry).map(Some).map_err(failed);
     let mut params = Vec::new();
     match &reference.which {
         Which::Named(name) => match resource.get(&context, name, Match::Any).await {
@@ -81,4 +82,19 @@ pub(crate) async fn collect(
         return Err("no params found for policy binding with `Deny` parameterNotFoundAction".into());
     }
     Ok(params)
+}
+
+/// An object in the version of its resource, as policies look at it.
+pub(crate) fn decoded(known: &Decoded, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
+    known.object(resource, entry, || {
+        let mut object = resource.collection.decode(entry.value(), entry.revision())?;
+        resource.from_stored(&mut object);
+        if resource.collection.kind.custom.is_none()
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            // kube-apiserver's informers of its own kinds drop them.
+            metadata.remove("managedFields");
+        }
+        Ok(object)
+    })
 }

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use binnacle_admission::Decoded;
 use binnacle_admission_expressions::FailurePolicy;
 use binnacle_admission_matching::Criteria;
 use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;
 use binnacle_validation::selectors;
-
-use crate::decoded::Decoded;
 
 /// What a policy does with the requests that it is for.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {

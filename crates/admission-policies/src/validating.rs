@@ -19,7 +19,7 @@ use self::annotations::Annotations;
 use self::decision::{Decision, Evaluated};
 pub(crate) use self::evaluator::Validating;
 pub use self::metrics::ValidatingMetrics;
-use crate::dispatch::{Bound, Dispatch, Misfit, Surroundings, is_exempt};
+use crate::dispatch::{Bound, Dispatch, Misfit, Surroundings};
 use crate::index::Hook;
 use crate::policy::{Action, Binding, Policy};
 
@@ -56,18 +56,15 @@ impl Plugin for ValidatingAdmissionPolicy {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Validate
-            && !is_exempt(attributes)
-            && !self.surroundings.policies.validating.is_silent(attributes)
+        stage == Stage::Validate && self.surroundings.policies.validating.may_concern(attributes)
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let set = &self.surroundings.policies.validating;
-            if !set.ready.wait().await {
+            let Some(policies) = set.complete(request.attributes).await else {
                 return Err(forbidden(request.attributes, object, "not yet ready to handle request"));
-            }
-            let policies = arc_swap::Guard::into_inner(set.bound());
+            };
             let mut run = Run {
                 dispatch: Dispatch::new(&self.surroundings, request.attributes),
                 metrics: &self.metrics,

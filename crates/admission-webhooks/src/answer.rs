@@ -3,16 +3,15 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_kinds::tables;
-use binnacle_meta::{GroupVersion, go_quote};
-use binnacle_schema::{Limits, Value, decode, json, yaml};
+use binnacle_meta::go_quote;
+use binnacle_schema::{Limits, Value, decode};
+use binnacle_scheme::Kinds;
+use binnacle_webhook::ReviewKind;
 
 use crate::review::ReviewVersion;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
-/// Where kube-apiserver registers the kinds that an answer may be of.
-const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
 /// What a review may echo of its request beside its response.
 const LIMITS: Limits =
     Limits { max_bytes: 8 << 20, max_depth: 256, max_yaml_nodes: 500_000, max_memory: Limits::MAX_MEMORY };
@@ -39,9 +38,15 @@ pub(crate) enum BadAnswer {
 }
 
 impl Answer {
-    /// Reads what was answered to a review. Only mutating webhooks may send patches.
-    pub(crate) fn read(body: &[u8], version: ReviewVersion, uid: &str, mutating: bool) -> Result<Self, BadAnswer> {
-        let review = review(body, version).map_err(BadAnswer::Unreadable)?;
+    /// Reads what was answered to a review, one of `kinds`. Only mutating webhooks may send patches.
+    pub(crate) fn read(
+        kinds: &dyn Kinds,
+        body: &[u8],
+        version: ReviewVersion,
+        uid: &str,
+        mutating: bool,
+    ) -> Result<Self, BadAnswer> {
+        let review = review(kinds, body, version).map_err(BadAnswer::Unreadable)?;
         let response = review.get("response").filter(|response| !response.is_null());
         let invalid = |why: String| BadAnswer::Invalid(why);
         let response = response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
@@ -98,91 +103,11 @@ fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), Str
     Ok(())
 }
 
-/// The review that a document holds. What it does not say of its kind is filled in to read it, and nothing more.
-fn review(body: &[u8], version: ReviewVersion) -> Result<Value, String> {
-    let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let tree = if is_json {
-        json::parse(body, &LIMITS).map_err(|error| unread(error.to_string()))?
-    } else {
-        yaml::parse(body, &LIMITS).map_err(|error| error.to_string())?.0
-    };
-    check_type_meta(&tree).map_err(unread)?;
-    let said = tree.str_at(&["apiVersion"]);
-    let given = match said {
-        "" => GroupVersion::new(GROUP, version.as_str()),
-        said => GroupVersion::parse(said).ok_or_else(|| format!("unexpected GroupVersion string: {said}"))?,
-    };
-    let kind = Some(tree.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(KIND);
-    if given.group != GROUP || given.version != version.as_str() || kind != KIND {
-        return Err(other(&given, kind, version));
-    }
-    // The importer brings both versions.
-    let message = tables::kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?;
-    let tree = if tree.is_null() { Value::Object(binnacle_schema::Object::new()) } else { tree };
+/// The review that a document holds.
+fn review(kinds: &dyn Kinds, body: &[u8], version: ReviewVersion) -> Result<Value, String> {
+    let tree = ReviewKind { group: GROUP, version: version.as_str(), kind: KIND }.read(body, &LIMITS)?;
+    let message = kinds.kind(GROUP, version.as_str(), KIND).ok_or("AdmissionReview is not known")?;
     decode::value_within(tree, message, &LIMITS).map(|decoded| decoded.value).map_err(|error| error.to_string())
-}
-
-/// What is wrong with a document of another kind.
-fn other(given: &GroupVersion, kind: &str, version: ReviewVersion) -> String {
-    // Those of `meta.k8s.io/v1` that each API group has.
-    const IN_ALL_GROUPS: [&str; 8] = [
-        "WatchEvent",
-        "ListOptions",
-        "GetOptions",
-        "DeleteOptions",
-        "CreateOptions",
-        "UpdateOptions",
-        "PatchOptions",
-        KIND,
-    ];
-    const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"];
-    let is_ours = given.group == GROUP && matches!(given.version.as_str(), "v1" | "v1beta1");
-    let is_known = is_ours && IN_ALL_GROUPS.contains(&kind)
-        || given.group.is_empty() && given.version == "v1" && UNVERSIONED.contains(&kind);
-    if is_known {
-        let from = if is_ours && kind != KIND { "v1" } else { given.version.as_str() };
-        return format!("converting ({from}.{kind}) to ({}.{KIND}): unknown conversion", version.as_str());
-    }
-    format!(
-        "no kind {} is registered for version {} in scheme {}",
-        go_quote(kind),
-        go_quote(&given.to_string()),
-        go_quote(SCHEME)
-    )
-}
-
-/// Kind and version of a document must be texts, and the document an object.
-pub(crate) fn check_type_meta(tree: &Value) -> Result<(), String> {
-    let members = match tree {
-        Value::Object(members) => members,
-        Value::Null => return Ok(()),
-        other => {
-            let found = json_type(other);
-            return Err(format!(
-                "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-            ));
-        }
-    };
-    for (name, member) in members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind")) {
-        if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
-            let found = json_type(member);
-            return Err(format!("json: cannot unmarshal {found} into Go struct field .{name} of type string"));
-        }
-    }
-    Ok(())
-}
-
-/// The name of a value's type in errors of Go's JSON decoder.
-fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::List(_) => "array",
-        Value::Str(_) | Value::Raw(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Null => "null",
-        Value::Object(_) => "object",
-    }
 }
 
 fn texts(map: Option<&Value>) -> Vec<(String, String)> {
@@ -192,7 +117,11 @@ fn texts(map: Option<&Value>) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_kinds::BuiltInKinds;
+
     use super::*;
+
+    const SCHEME: &str = "pkg/util/webhook/client.go:71";
 
     #[test]
     fn read() {
@@ -299,7 +228,7 @@ mod tests {
                 unreadable("couldn't get version/kind; json parse error: unexpected end of JSON input"),
             ),
         ] {
-            let got = Answer::read(body.as_bytes(), version, "u", mutating);
+            let got = Answer::read(&BuiltInKinds, body.as_bytes(), version, "u", mutating);
             let got = got.map(|answer| (answer.allowed, String::from_utf8(answer.patch).unwrap()));
             assert_eq!(got, want.map(|(allowed, patch)| (allowed, patch.to_owned())), "{body}");
         }

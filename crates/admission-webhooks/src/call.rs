@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use binnacle_admission::Request;
 use binnacle_admission_matching::Matched;
 use binnacle_meta::{Status, go_quote};
 use binnacle_registry::admission::Attributes;
 use binnacle_request::latency::{Part, measured};
+use binnacle_scheme::Kinds;
 use binnacle_webhook::WebhookError;
 use bytes::Bytes;
 use uuid::Uuid;
@@ -31,6 +33,8 @@ pub(crate) struct Call<'a> {
     pub(crate) hook: &'a Hook,
     pub(crate) matched: &'a Matched,
     pub(crate) attributes: &'a Attributes,
+    /// The kinds of which reviews are.
+    pub(crate) kinds: &'a dyn Kinds,
     /// Objects and options as JSON, in the version that the webhook asks for.
     pub(crate) object: &'a [u8],
     pub(crate) old_object: &'a [u8],
@@ -96,9 +100,28 @@ impl Failure {
         Self::call(why, UNAVAILABLE)
     }
 
-    /// Counts the failure, and says what the request is answered; nothing where it goes on without the webhook, which the
-    /// error then says why.
-    pub(crate) fn settle(self, call: &CallOf<'_>, metrics: &Metrics) -> Result<Status, String> {
+    /// Counts the failure, and says what the request is answered. Where it goes on without the webhook, `note_open` is
+    /// called, and a client whose request had no time for it is warned.
+    pub(crate) fn conclude(
+        self,
+        call: &CallOf<'_>,
+        request: &Request<'_>,
+        metrics: &Metrics,
+        note_open: impl FnOnce(),
+    ) -> Result<(), Status> {
+        let was_late = matches!(&self, Self::Call { passed_over: Some(PassedOver::Deadline), .. });
+        if let Some(status) = self.settle(call, metrics) {
+            return Err(status);
+        }
+        note_open();
+        if was_late {
+            request.warn(passed_over_warning(call.hook));
+        }
+        Ok(())
+    }
+
+    /// Counts the failure; `None` where the request goes on without the webhook.
+    fn settle(self, call: &CallOf<'_>, metrics: &Metrics) -> Option<Status> {
         let CallOf { of, hook, attributes, took } = *call;
         let (name, about) = (hook.name.as_str(), attributes.operation);
         match self {
@@ -111,21 +134,21 @@ impl Failure {
                 if hook.ignores_failures {
                     metrics.failed_open(of, name);
                     tracing::warn!(why, "failed calling a webhook, failing open");
-                    return Err(why);
+                    return None;
                 }
                 metrics.rejected(of, name, about, Rejection::CallingWebhook, code);
                 tracing::warn!(why, "failed calling a webhook, failing closed");
-                Ok(Status::internal(why))
+                Some(Status::internal(why))
             }
             Self::Refused(status) => {
                 metrics.rejected(of, name, about, Rejection::NoError, status.code());
                 metrics.called(of, name, about, took, true, status.code());
-                Ok(status)
+                Some(status)
             }
             Self::Unusable(status) => {
                 metrics.rejected(of, name, about, Rejection::Internal, 0);
                 metrics.called(of, name, about, took, true, 0);
-                Ok(status)
+                Some(status)
             }
         }
     }
@@ -171,7 +194,7 @@ impl Call<'_> {
             Type::Validating => Part::ValidatingWebhooks,
         };
         let body = measured(part, self.exchange(backend, question.document())).await?;
-        let answer = Answer::read(&body, version, &uid, self.of == Type::Admit);
+        let answer = Answer::read(self.kinds, &body, version, &uid, self.of == Type::Admit);
         answer.map_err(|bad| match bad {
             BadAnswer::Unreadable(why) => Failure::of_answer(format!("failed to call webhook: {why}")),
             BadAnswer::Invalid(why) => Failure::of_answer(format!("received invalid webhook response: {why}")),
@@ -257,7 +280,7 @@ async fn post(
 }
 
 /// The remark for a client whose request went on without a webhook because it was short of time.
-pub(crate) fn passed_over_warning(hook: &Hook) -> String {
+fn passed_over_warning(hook: &Hook) -> String {
     format!("admission webhook {} was not waited for: the request had no time left for it", go_quote(&hook.name))
 }
 

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use binnacle_admission_matching::Subject;
-use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Value, json};
@@ -49,7 +48,7 @@ pub(crate) async fn as_written<'v>(
     object: &'v Value,
 ) -> Result<Cow<'v, Value>, Status> {
     let mut object = subject.in_version(kind, object).await?;
-    if let Some(message) = tables::kind(&kind.group, &kind.version, &kind.kind).filter(|_| !object.is_null()) {
+    if let Some(message) = subject.built_in(kind).filter(|_| !object.is_null()) {
         canonicalize(object.to_mut(), message);
     }
     Ok(object)

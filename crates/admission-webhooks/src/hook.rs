@@ -16,7 +16,7 @@ pub(crate) struct Hook {
     /// The name of its configuration.
     pub(crate) configuration: Text,
     pub(crate) name: Text,
-    /// Configuration, name, and a number among those of the same name.
+    /// Place, configuration, name, and a number among those of the same name.
     pub(crate) id: Text,
     pub(crate) criteria: Criteria,
     pub(crate) conditions: MatchConditions,
@@ -34,8 +34,8 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    /// All of a configuration, in their order.
-    pub(crate) fn all_of(configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
+    /// All of a configuration, in their order; `place` keeps those of files apart from those of the API.
+    pub(crate) fn all_of(place: &str, configuration: &Value, of: Type, backends: &Backends) -> Vec<Arc<Self>> {
         let webhooks = configuration.list_at(&["webhooks"]);
         let configuration = Text::from(configuration.str_at(&["metadata", "name"]));
         let mut hooks: Vec<Arc<Self>> = Vec::with_capacity(webhooks.len());
@@ -43,19 +43,20 @@ impl Hook {
             let name = webhook.str_at(&["name"]);
             // Names need not differ.
             let number = hooks.iter().filter(|other| other.name == name).count();
-            hooks.push(Arc::new(Self::of(&configuration, webhook, number, of, backends)));
+            let id = format!("{place}{configuration}/{name}/{number}").into();
+            hooks.push(Arc::new(Self::of(&configuration, webhook, id, of, backends)));
         }
         hooks
     }
 
-    fn of(configuration: &Text, webhook: &Value, number: usize, of: Type, backends: &Backends) -> Self {
+    fn of(configuration: &Text, webhook: &Value, id: Text, of: Type, backends: &Backends) -> Self {
         let text = |member: &str| webhook.str_at(&[member]);
         let seconds = webhook.int_at(&["timeoutSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
         let versions = webhook.list_at(&["admissionReviewVersions"]).iter().filter_map(Value::as_str);
         Self {
             configuration: configuration.clone(),
             name: text("name").into(),
-            id: format!("{configuration}/{}/{number}", text("name")).into(),
+            id,
             criteria: Criteria::of_webhook(webhook),
             conditions: MatchConditions::of_webhook(webhook, of.as_str()),
             ignores_failures: text("failurePolicy") == "Ignore",

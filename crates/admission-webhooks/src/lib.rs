@@ -21,6 +21,8 @@ mod review;
 mod validating;
 mod webhooks;
 
+use binnacle_scheme::Kinds;
+
 pub use backends::Backends;
 pub use matching::Surroundings;
 pub use metrics::Metrics;
@@ -30,9 +32,9 @@ pub use webhooks::{Kind, Webhooks};
 
 /// What comes of bytes that a webhook answers to each version of a review: the refusal that they would be, or why they are
 /// no answer. For who tries any bytes.
-pub fn read_answer(body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
+pub fn read_answer(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
     [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
-        match answer::Answer::read(body, version, "", mutating) {
+        match answer::Answer::read(kinds, body, version, "", mutating) {
             Ok(answer) => Ok(refusal::refusal("w", answer.status.as_ref())),
             Err(answer::BadAnswer::Unreadable(why) | answer::BadAnswer::Invalid(why)) => Err(why),
         }

@@ -12,13 +12,13 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use crate::audit::{Round, annotate, note_mutation, note_open_mutation, note_patch};
-use crate::call::{Call, CallOf, Failure, Time, passed_over_warning, timed_out};
+use crate::call::{Call, CallOf, Failure, Time, timed_out};
 use crate::forms::{Forms, text};
 use crate::hook::Hook;
 use crate::managed_fields::restore_unreadable;
 use crate::matching::{Comparison, Surroundings};
-use crate::metrics::{PassedOver, Type};
-use crate::patching::{is_built_in, patched};
+use crate::metrics::Type;
+use crate::patching::patched;
 use crate::webhooks::Webhooks;
 
 const NAME: &str = "MutatingAdmissionWebhook";
@@ -69,7 +69,7 @@ impl Mutating {
     async fn admit(&self, request: Request<'_>, object: &mut Value) -> Result<(), Status> {
         let attributes = request.attributes;
         let not_ready = || forbidden(attributes, object, "not yet ready to handle request");
-        let list = self.webhooks.list().await.ok_or_else(not_ready)?;
+        let list = self.webhooks.list(attributes).await.ok_or_else(not_ready)?;
         let only_pass = Reinvocation::default();
         let mut dispatch = Dispatch {
             request,
@@ -95,6 +95,9 @@ impl Mutating {
         }
         if let Some(before) = &before {
             restore_unreadable(&request, before, object);
+        }
+        if dispatch.comparison.subject.had_unknown_fields() {
+            request.note_unknown_fields();
         }
         dispatch.passes(|passes| {
             let may_be_asked_again = !passes.called.is_empty();
@@ -131,7 +134,10 @@ impl Dispatch<'_> {
             matches!(outcome, Ok(Some(_))) && self.passes(|passes| std::mem::replace(&mut passes.patched, true));
         let changed = match &outcome {
             Ok(Some(after)) => {
-                after != object || !was_patched && is_built_in(&matched.kind) && has_new_times(object, self.request.old)
+                after != object
+                    || !was_patched
+                        && self.comparison.subject.built_in(&matched.kind).is_some()
+                        && has_new_times(object, self.request.old)
             }
             _ => false,
         };
@@ -160,18 +166,9 @@ impl Dispatch<'_> {
                 Ok(())
             }
             Err(failure) => {
-                let was_late = matches!(&failure, Failure::Call { passed_over: Some(PassedOver::Deadline), .. });
                 let of = CallOf { of: Type::Admit, hook, attributes, took: began.elapsed() };
-                match failure.settle(&of, metrics) {
-                    Ok(status) => Err(status),
-                    Err(_) => {
-                        note_open_mutation(&self.request, hook, round);
-                        if was_late {
-                            self.request.warn(passed_over_warning(hook));
-                        }
-                        if self.time.is_up(Instant::now()) { Err(timed_out()) } else { Ok(()) }
-                    }
-                }
+                failure.conclude(&of, &self.request, metrics, || note_open_mutation(&self.request, hook, round))?;
+                if self.time.is_up(Instant::now()) { Err(timed_out()) } else { Ok(()) }
             }
         }
     }
@@ -193,6 +190,7 @@ impl Dispatch<'_> {
             hook,
             matched,
             attributes: self.request.attributes,
+            kinds: subject.kinds(),
             object: &sent,
             old_object: &old,
             options: &self.options,

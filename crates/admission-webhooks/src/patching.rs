@@ -1,19 +1,19 @@
 //! The patch of a mutating webhook applied, and its result read as an object again.
 
 use binnacle_admission_matching::{Matched, Subject};
-use binnacle_kinds::tables;
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_patch::json_patch;
 use binnacle_schema::{Value, decode, json};
+use binnacle_webhook::check_type_meta;
 
-use crate::answer::{Answer, check_type_meta};
+use crate::answer::Answer;
 use crate::call::Failure;
 use crate::forms::as_written;
 use crate::hook::Hook;
 use crate::refusal::refusal;
 
 /// Where kube-apiserver registers the kinds that it has.
-const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
+const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 
 /// The object that a webhook's patch leaves, as plugins have it; `None` without a patch.
 pub(crate) async fn patched(
@@ -47,18 +47,16 @@ pub(crate) async fn patched(
     let versioned = as_written(subject, &matched.kind, object).await.map_err(Failure::Unusable)?;
     let mut changed = patch.apply_or_say(versioned.into_owned()).map_err(internal)?;
     let kind = &matched.kind;
-    let checked = if is_built_in(kind) { check_built_in(&mut changed, kind) } else { check_custom(&changed) };
+    let checked = match subject.built_in(kind) {
+        Some(_) => check_built_in(subject, &mut changed, kind),
+        None => check_custom(&changed),
+    };
     checked.map_err(Failure::Unusable)?;
     subject.accept(&matched.kind, changed, object).await.map(Some).map_err(Failure::Unusable)
 }
 
-/// True for kinds that the program brings.
-pub(crate) fn is_built_in(kind: &GroupVersionKind) -> bool {
-    tables::kind(&kind.group, &kind.version, &kind.kind).is_some()
-}
-
 /// What a patch leaves must say that it is of the kind that it was, or nothing of its kind.
-fn check_built_in(changed: &mut Value, kind: &GroupVersionKind) -> Result<(), Status> {
+fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersionKind) -> Result<(), Status> {
     let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
     check_type_meta(changed).map_err(unread)?;
     let said = match changed.str_at(&["apiVersion"]) {
@@ -73,7 +71,8 @@ fn check_built_in(changed: &mut Value, kind: &GroupVersionKind) -> Result<(), St
         members.insert("apiVersion", kind.api_version());
         return Ok(());
     }
-    let Some(message) = tables::kind(&said.group, &said.version, &name) else {
+    let Some(message) = subject.built_in(&GroupVersionKind::new(said.group.clone(), said.version.clone(), &*name))
+    else {
         return Err(Status::internal(format!(
             "no kind {} is registered for version {} in scheme {}",
             go_quote(&name),

@@ -9,15 +9,16 @@ use binnacle_meta::Status;
 use binnacle_registry::admission::Attributes;
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
+use binnacle_scheme::Kinds;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use crate::audit::{annotate, note_open_validation};
-use crate::call::{Call, CallOf, Failure, Time, passed_over_warning, timed_out};
+use crate::call::{Call, CallOf, Time, timed_out};
 use crate::forms::{Forms, text};
 use crate::hook::Hook;
 use crate::matching::{Comparison, Surroundings};
-use crate::metrics::{PassedOver, Type};
+use crate::metrics::Type;
 use crate::mutating::warn;
 use crate::webhooks::Webhooks;
 
@@ -43,7 +44,7 @@ impl Validating {
     async fn judge(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
         let attributes = request.attributes;
         let not_ready = || forbidden(attributes, object, "not yet ready to handle request");
-        let list = self.webhooks.list().await.ok_or_else(not_ready)?;
+        let list = self.webhooks.list(attributes).await.ok_or_else(not_ready)?;
         let mut comparison = Comparison::new(attributes, &self.surroundings);
         let (mut forms, mut old_forms) = (Forms::default(), Forms::default());
         let mut concerned = Vec::new();
@@ -62,7 +63,8 @@ impl Validating {
             return Err(timed_out());
         }
         let options = text(&attributes.options.to_value());
-        let ask = |(n, one)| self.ask(&request, one, n, &options, time);
+        let kinds = comparison.subject.kinds();
+        let ask = |(n, one)| self.ask(&request, kinds, one, n, &options, time);
         let mut answers: FuturesUnordered<_> = concerned.iter().enumerate().map(ask).collect();
         // The first refusal to come is told, and all are waited for: what webhooks note and warn of counts either way.
         let mut told = Ok(());
@@ -75,6 +77,7 @@ impl Validating {
     async fn ask(
         &self,
         request: &Request<'_>,
+        kinds: &dyn Kinds,
         concerned: &Concerned<'_>,
         n: usize,
         options: &[u8],
@@ -87,6 +90,7 @@ impl Validating {
             hook,
             matched: &concerned.matched,
             attributes,
+            kinds,
             object: &concerned.object,
             old_object: &concerned.old,
             options,
@@ -103,17 +107,8 @@ impl Validating {
             metrics.called(Type::Validating, &hook.name, attributes.operation, took, false, 200);
             return Ok(());
         };
-        let was_late = matches!(&failure, Failure::Call { passed_over: Some(PassedOver::Deadline), .. });
-        match failure.settle(&CallOf { of: Type::Validating, hook, attributes, took }, metrics) {
-            Ok(status) => Err(status),
-            Err(_) => {
-                note_open_validation(request, hook, n);
-                if was_late {
-                    request.warn(passed_over_warning(hook));
-                }
-                Ok(())
-            }
-        }
+        let of = CallOf { of: Type::Validating, hook, attributes, took };
+        failure.conclude(&of, request, metrics, || note_open_validation(request, hook, n))
     }
 }
 

@@ -30,16 +30,25 @@ pub enum Kind {
 pub struct Webhooks {
     kind: Kind,
     backends: Arc<Backends>,
-    /// By the name of the configuration, which is the order.
-    configurations: Mutex<BTreeMap<Text, Vec<Arc<Hook>>>>,
+    known: Mutex<Known>,
     list: ArcSwap<List>,
     read: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Of files, which come first.
+    manifests: Vec<Arc<Hook>>,
+    /// By the name of the configuration, which is the order.
+    configurations: BTreeMap<Text, Vec<Arc<Hook>>>,
 }
 
 /// The webhooks at one moment.
 #[derive(Default)]
 pub(crate) struct List {
     hooks: Vec<Arc<Hook>>,
+    /// How many of them, from the first on, stand in files.
+    of_files: usize,
     index: Index,
 }
 
@@ -63,17 +72,26 @@ impl Kind {
 impl Webhooks {
     /// Knows none yet, and lets requests wait until [`Webhooks::were_read`].
     pub fn new(kind: Kind, backends: Arc<Backends>) -> Self {
-        let (configurations, list) = (Mutex::default(), ArcSwap::default());
-        Self { kind, backends, configurations, list, read: watch::Sender::new(false) }
+        let (known, list) = (Mutex::default(), ArcSwap::default());
+        Self { kind, backends, known, list, read: watch::Sender::new(false) }
     }
 
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
+    /// The configurations that stand in files of the server, in their order: in place of those before.
+    pub fn put_manifests(&self, configurations: &[Value]) {
+        let hooks = |configuration| Hook::all_of("manifest/", configuration, self.kind.of_metrics(), &self.backends);
+        let manifests = configurations.iter().flat_map(hooks).collect();
+        let mut known = self.known.lock();
+        known.manifests = manifests;
+        self.list.store(Arc::new(known.list()));
+    }
+
     /// A configuration is there or has changed.
     pub fn put(&self, configuration: &Value) {
-        let hooks = Hook::all_of(configuration, self.kind.of_metrics(), &self.backends);
+        let hooks = Hook::all_of("", configuration, self.kind.of_metrics(), &self.backends);
         self.change(|configurations| {
             configurations.insert(configuration.str_at(&["metadata", "name"]).into(), hooks);
         });
@@ -93,6 +111,8 @@ impl Webhooks {
 
     /// All configurations have been read for the first time.
     pub fn were_read(&self) {
+        let known = self.known.lock();
+        self.list.store(Arc::new(known.list()));
         self.read.send_replace(true);
     }
 
@@ -104,13 +124,15 @@ impl Webhooks {
     /// True unless nothing of this kind can concern a request.
     pub(crate) fn may_concern(&self, attributes: &Attributes) -> bool {
         let list = self.list.load();
-        let none = list.hooks.is_empty() || list.index.candidates(attributes).is_empty();
-        (!none || !self.are_read()) && !is_exempt(attributes)
+        if is_exempt(attributes) {
+            return list.candidates(attributes).next().is_some();
+        }
+        !list.index.candidates(attributes).is_empty() || !self.are_read()
     }
 
-    /// The webhooks once they have been read; `None` where that takes too long.
-    pub(crate) async fn list(&self) -> Option<Arc<List>> {
-        if !self.are_read() {
+    /// The webhooks once those that may be asked have been read; `None` where that takes too long.
+    pub(crate) async fn list(&self, attributes: &Attributes) -> Option<Arc<List>> {
+        if !self.are_read() && !is_exempt(attributes) {
             let mut read = self.read.subscribe();
             let waited = tokio::time::timeout(PATIENCE, read.wait_for(|read| *read)).await;
             waited.ok()?.ok()?;
@@ -119,17 +141,30 @@ impl Webhooks {
     }
 
     fn change(&self, change: impl FnOnce(&mut BTreeMap<Text, Vec<Arc<Hook>>>)) {
-        let mut configurations = self.configurations.lock();
-        change(&mut configurations);
-        let hooks: Vec<Arc<Hook>> = configurations.values().flatten().cloned().collect();
+        let mut known = self.known.lock();
+        change(&mut known.configurations);
+        // Nobody asks the configurations before all of them are there.
+        if self.are_read() {
+            self.list.store(Arc::new(known.list()));
+        }
+    }
+}
+
+impl Known {
+    fn list(&self) -> List {
+        let hooks: Vec<Arc<Hook>> =
+            self.manifests.iter().chain(self.configurations.values().flatten()).cloned().collect();
         let index = Index::new(hooks.iter().map(|hook| &hook.criteria));
-        self.list.store(Arc::new(List { hooks, index }));
+        List { hooks, of_files: self.manifests.len(), index }
     }
 }
 
 impl List {
-    /// Those that may concern a request, each with its number among all.
+    /// Those that may concern a request, each with its number among all. Only those of files are asked about what
+    /// configures admission: nobody breaks a cluster with them whom the API lets mend it.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Arc<Hook>)> {
-        self.index.candidates(attributes).iter().filter_map(|at| Some((*at, self.hooks.get(*at)?)))
+        let places = if is_exempt(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
+        let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));
+        candidates.filter_map(|at| Some((*at, self.hooks.get(*at)?)))
     }
 }

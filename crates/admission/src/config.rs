@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use binnacle_config::{Format, list, text};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, read_error};
+use binnacle_features::Features;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, aggregate, io_error, read_error};
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::metadata::shown;
 use binnacle_webhook::Users;
@@ -35,7 +36,7 @@ const FILE: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1"],
     kind: "AdmissionConfiguration",
-    scheme: "k8s.io/apiserver/pkg/server/options/admission.go:51",
+    scheme: "pkg/server/options/admission.go:51",
     fields: |types| {
         let plugin = vec![text("name"), text("path"), Field::new("configuration", Ty::RawExtension)];
         vec![list("plugins", types.object("AdmissionPluginConfiguration", plugin))]
@@ -49,7 +50,7 @@ const EVENTS: Format = Format {
     group: "eventratelimit.admission.k8s.io",
     versions: &["v1alpha1"],
     kind: "Configuration",
-    scheme: "k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/config.go:31",
+    scheme: "pkg/admission/eventratelimit/config.go:31",
     fields: |types| {
         let numbers = ["qps", "burst", "cacheSize"].map(|name| Field::new(name, Ty::Int32));
         let limit = [text("type")].into_iter().chain(numbers).collect();
@@ -61,7 +62,7 @@ const TOLERATIONS: Format = Format {
     group: "podtolerationrestriction.admission.k8s.io",
     versions: &["v1alpha1"],
     kind: "Configuration",
-    scheme: "k8s.io/kubernetes/plugin/pkg/admission/podtolerationrestriction/config.go:32",
+    scheme: "pkg/admission/podtolerationrestriction/config.go:32",
     fields: |types| {
         let toleration = || {
             let texts = ["key", "operator", "value", "effect"].map(text);
@@ -91,7 +92,7 @@ const QUOTA: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1"],
     kind: "ResourceQuotaConfiguration",
-    scheme: "k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go:31",
+    scheme: "pkg/admission/plugin/resourcequota/config.go:31",
     fields: |types| {
         let scope = vec![text("scopeName"), text("operator"), list("values", Ty::String)];
         let scopes = list("matchScopes", types.object("ScopedResourceSelectorRequirement", scope));
@@ -113,9 +114,22 @@ const WEBHOOKS: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1"],
     kind: "WebhookAdmissionConfiguration",
-    scheme: "k8s.io/apiserver/pkg/admission/plugin/webhook/config/kubeconfig.go:33",
-    fields: |_| vec![text("kubeConfigFile"), text("staticManifestsDir")],
+    scheme: "pkg/admission/plugin/webhook/config/kubeconfig.go:34",
+    fields: |_| vec![text("kubeConfigFile"), text(MANIFESTS)],
 };
+
+/// What the plugin ValidatingAdmissionPolicy is told.
+const VALIDATING_POLICIES: Format = Format {
+    kind: "ValidatingAdmissionPolicyConfiguration",
+    scheme: "pkg/admission/plugin/policy/config/config.go:32",
+    fields: |_| vec![text(MANIFESTS)],
+    ..WEBHOOKS
+};
+
+/// The same of MutatingAdmissionPolicy.
+const MUTATING_POLICIES: Format = Format { kind: "MutatingAdmissionPolicyConfiguration", ..VALIDATING_POLICIES };
+
+const MANIFESTS: &str = "staticManifestsDir";
 
 const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
@@ -145,7 +159,18 @@ pub fn configure(
         ("ValidatingAdmissionWebhook", &mut options.validating_webhook_users),
     ] {
         if let Some(text) = of(plugin)? {
-            *users = webhook_users(&text).map_err(refused(plugin))?;
+            let (named, manifests) = webhooks(&text, &options.features).map_err(refused(plugin))?;
+            *users = named;
+            options.manifests.extend(manifests.map(|path| (plugin, path)));
+        }
+    }
+    for (plugin, own, other) in [
+        ("MutatingAdmissionPolicy", MUTATING_POLICIES, VALIDATING_POLICIES),
+        ("ValidatingAdmissionPolicy", VALIDATING_POLICIES, MUTATING_POLICIES),
+    ] {
+        if let Some(text) = of(plugin)? {
+            let manifests = policies(&text, &own, &other, &options.features).map_err(refused(plugin))?;
+            options.manifests.extend(manifests.map(|path| (plugin, path)));
         }
     }
     if let Some(text) = of("ResourceQuota")? {
@@ -224,22 +249,50 @@ fn either(new: Format, old: Format, file: &Value) -> Format {
     if group == Some(old.group) { old } else { new }
 }
 
-/// As whom webhooks are called.
-fn webhook_users(text: &[u8]) -> Result<Users, String> {
+/// As whom webhooks are called, and where others than those of the API stand.
+fn webhooks(text: &[u8], features: &Features) -> Result<(Users, Option<PathBuf>), String> {
     let file = WEBHOOKS.read(text).map_err(|error| error.to_string())?;
-    let (kubeconfig, manifests) = (file.str_at(&["kubeConfigFile"]), file.str_at(&["staticManifestsDir"]));
+    let kubeconfig = file.str_at(&["kubeConfigFile"]);
     if !kubeconfig.is_empty() && !Path::new(kubeconfig).is_absolute() {
         let path = FieldPath::new("kubeConfigFile");
         return Err(FieldError::invalid(&path, kubeconfig, "must be an absolute file path").to_string());
     }
-    if !manifests.is_empty() {
+    let manifests = manifests(&file, features)?;
+    let users = match kubeconfig {
+        "" => Users::default(),
+        path => Users::load(Path::new(path)).map_err(|error| error.to_string())?,
+    };
+    Ok((users, manifests))
+}
+
+/// Where policies stand beside those of the API.
+fn policies(text: &[u8], own: &Format, other: &Format, features: &Features) -> Result<Option<PathBuf>, String> {
+    let read = own.read(text);
+    if read.is_err() && other.read(text).is_ok() {
+        return Err(format!("unexpected type: *policyconfig.{}", other.kind));
+    }
+    manifests(&read.map_err(|error| error.to_string())?, features)
+}
+
+/// The directory of manifests that a plugin is told.
+fn manifests(file: &Value, features: &Features) -> Result<Option<PathBuf>, String> {
+    let (directory, field) = (file.str_at(&[MANIFESTS]), FieldPath::new(MANIFESTS));
+    if directory.is_empty() {
+        return Ok(None);
+    }
+    if !features.enabled("ManifestBasedAdmissionControlConfig") {
         let why = "staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled";
-        return Err(FieldError::forbidden(&FieldPath::new("staticManifestsDir"), why).to_string());
+        return Err(FieldError::forbidden(&field, why).to_string());
     }
-    if kubeconfig.is_empty() {
-        return Ok(Users::default());
-    }
-    Users::load(Path::new(kubeconfig)).map_err(|error| error.to_string())
+    let path = PathBuf::from(directory);
+    let unread = |error| format!("unable to read: stat {directory}: {}", io_error(&error));
+    let unsuitable = match path.is_absolute().then(|| std::fs::metadata(&path)) {
+        None => "must be an absolute file path".to_owned(),
+        Some(Err(error)) => unread(error),
+        Some(Ok(found)) if !found.is_dir() => "must be a directory".to_owned(),
+        Some(Ok(_)) => return Ok(Some(path)),
+    };
+    Err(FieldError::invalid(&field, directory, unsuitable).to_string())
 }
 
 fn limited_resources(text: &[u8]) -> Result<Vec<LimitedResource>, String> {
@@ -413,7 +466,7 @@ mod tests {
                 "quota-kind",
                 file("ResourceQuota", "{apiVersion: resourcequota.admission.k8s.io/v1, kind: Configuration}"),
                 "ResourceQuota",
-                "couldn't init admission plugin \"ResourceQuota\": no kind \"Configuration\" is registered for version \"resourcequota.admission.k8s.io/v1\" in scheme \"k8s.io/apiserver/pkg/admission/plugin/resourcequota/config.go:31\"".to_owned(),
+                "couldn't init admission plugin \"ResourceQuota\": no kind \"Configuration\" is registered for version \"resourcequota.admission.k8s.io/v1\" in scheme \"pkg/admission/plugin/resourcequota/config.go:31\"".to_owned(),
             ),
             (
                 "no-limits",

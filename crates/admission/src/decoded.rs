@@ -1,9 +1,11 @@
-//! Settings that plugins ask for with every request (classes, accounts, limits), kept as they were decoded.
+//! Objects that plugins look at with every request (classes, accounts, limits, parameters of policies), kept as they were
+//! decoded.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use binnacle_meta::{Status, Text};
+use binnacle_registry::Resource;
 use binnacle_schema::Value;
 use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
@@ -12,28 +14,59 @@ use parking_lot::Mutex;
 /// How many objects of a kind are kept. When there are more, the kind begins anew.
 const MOST: usize = 512;
 
-/// Decoded objects of one kind by path. What an object has become since is told by its revision.
+/// Decoded objects of one kind.
+#[derive(Debug, Default)]
+pub struct Decoded(Mutex<Kept>);
+
 #[derive(Default)]
-pub(crate) struct Decoded(Mutex<HashMap<Text, (Revision, Arc<Value>)>>);
+struct Kept {
+    /// As which the kind was served: what a new definition makes of the same bytes can be something else.
+    resource: Weak<Resource>,
+    /// By path. What an object has become since is told by its revision.
+    objects: HashMap<Text, (Revision, Arc<Value>)>,
+}
 
 impl Decoded {
-    /// The tree of an entry, decoded now unless it is at hand.
-    pub(crate) fn tree(
+    /// The object of an entry of `resource`, decoded now unless it is at hand.
+    ///
+    /// # Errors
+    /// Those of `decode`.
+    pub fn object(
         &self,
+        resource: &Arc<Resource>,
         entry: &Entry,
         decode: impl FnOnce() -> Result<Value, Status>,
     ) -> Result<Arc<Value>, Status> {
-        if let Some((revision, tree)) = self.0.lock().get(entry.path())
-            && *revision == entry.revision()
         {
-            return Ok(tree.clone());
+            let kept = self.0.lock();
+            if kept.is_of(resource)
+                && let Some((revision, object)) = kept.objects.get(entry.path())
+                && *revision == entry.revision()
+            {
+                return Ok(object.clone());
+            }
         }
-        let tree = Arc::new(decode()?);
+        let object = Arc::new(decode()?);
         let mut kept = self.0.lock();
-        if kept.len() >= MOST && !kept.contains_key(entry.path()) {
-            kept.clear();
+        if !kept.is_of(resource) {
+            *kept = Kept { resource: Arc::downgrade(resource), objects: HashMap::new() };
         }
-        kept.insert(entry.path().into(), (entry.revision(), tree.clone()));
-        Ok(tree)
+        if kept.objects.len() >= MOST && !kept.objects.contains_key(entry.path()) {
+            kept.objects.clear();
+        }
+        kept.objects.insert(entry.path().into(), (entry.revision(), object.clone()));
+        Ok(object)
+    }
+}
+
+impl Kept {
+    fn is_of(&self, resource: &Arc<Resource>) -> bool {
+        std::ptr::eq(self.resource.as_ptr(), Arc::as_ptr(resource))
+    }
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept").field("objects", &self.objects.len()).finish_non_exhaustive()
     }
 }

@@ -16,6 +16,7 @@ mod testing;
 
 pub use chain::{Chain, ORDER, UnknownPlugin, is_default};
 pub use config::{AdmissionConfigError, configure};
+pub use decoded::Decoded;
 pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
 pub use metrics::Metrics;
 pub use plugin::{Plugin, Request, Stage, forbidden};

@@ -180,7 +180,7 @@ impl ResourceLookup {
         Self { resources, known: Arc::default() }
     }
 
-    fn resource(&self, kind: Kind) -> Result<&Resource, Status> {
+    fn resource(&self, kind: Kind) -> Result<&Arc<Resource>, Status> {
         let known = &self.known[kind as usize].resource;
         if let Some(resource) = known.get() {
             return Ok(resource);
@@ -190,9 +190,12 @@ impl ResourceLookup {
         Ok(known.get_or_init(|| found.clone()))
     }
 
-    fn tree(&self, kind: Kind, resource: &Resource, entry: &Entry) -> Result<Arc<Value>, Status> {
+    fn tree(&self, kind: Kind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
         let decode = || resource.collection.decode(entry.value(), entry.revision());
-        if kind.is_settings() { self.known[kind as usize].decoded.tree(entry, decode) } else { decode().map(Arc::new) }
+        match kind.is_settings() {
+            true => self.known[kind as usize].decoded.object(resource, entry, decode),
+            false => decode().map(Arc::new),
+        }
     }
 }
 
@@ -299,7 +302,7 @@ async fn write_status(resource: &Resource, changed: &Value) -> Result<(), Status
     let mut change = |old: Option<&Value>| {
         let mut object = changed.clone();
         track_update(&resource.update_by(&context, MANAGER, STATUS), old, &mut object);
-        Ok(object)
+        Ok(object.into())
     };
     resource.update(&context, metadata("name"), &options, &mut change).await.map(|_| ())
 }

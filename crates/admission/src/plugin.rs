@@ -78,6 +78,11 @@ impl<'a> Request<'a> {
         self.remarks.annotate(level, key, value);
     }
 
+    /// See [`Remarks::note_unknown_fields`].
+    pub fn note_unknown_fields(&self) {
+        self.remarks.note_unknown_fields();
+    }
+
     pub fn is_create(&self) -> bool {
         self.attributes.operation == Operation::Create
     }

@@ -33,9 +33,11 @@ mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tolerations;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
+use binnacle_features::Features;
 use binnacle_webhook::Users;
 
 pub use event_rate_limit::{EventLimit, EventLimitKind};
@@ -53,6 +55,8 @@ use crate::plugin::Plugin;
 /// What flags say about plugins.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The feature gates of the server, and what it allows.
+    pub features: Arc<Features>,
     /// `--default-not-ready-toleration-seconds`.
     pub not_ready_toleration_seconds: i64,
     /// `--default-unreachable-toleration-seconds`.
@@ -72,11 +76,14 @@ pub struct Options {
     pub mutating_webhook_users: Users,
     /// The same of ValidatingAdmissionWebhook.
     pub validating_webhook_users: Users,
+    /// Directories of webhooks and policies in files, with the plugins that were told them.
+    pub manifests: Vec<(&'static str, PathBuf)>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
+            features: Arc::default(),
             not_ready_toleration_seconds: 300,
             unreachable_toleration_seconds: 300,
             event_limits: Vec::new(),
@@ -87,6 +94,7 @@ impl Default for Options {
             tolerations: ClusterTolerations::default(),
             mutating_webhook_users: Users::default(),
             validating_webhook_users: Users::default(),
+            manifests: Vec::new(),
         }
     }
 }
@@ -98,15 +106,18 @@ pub fn all(
     options: &Options,
     metrics: &Metrics,
 ) -> Vec<Arc<dyn Plugin>> {
+    let features = &options.features;
+    let has_workloads = features.enabled("GenericWorkload");
     let mut plugins: Vec<Arc<dyn Plugin>> = vec![
         Arc::new(namespace_lifecycle::NamespaceLifecycle::new(lookup.clone())),
         Arc::new(limit_ranger::LimitRanger::new(lookup.clone())),
         Arc::new(service_account::ServiceAccount::new(lookup.clone())),
-        Arc::new(node_restriction::NodeRestriction::new(lookup.clone(), authorizer.clone())),
+        Arc::new(node_restriction::NodeRestriction::new(lookup.clone(), authorizer.clone(), features.clone())),
         Arc::new(taint_nodes_by_condition::TaintNodesByCondition),
         Arc::new(pod_security::PodSecurity::new(
             lookup.clone(),
             options.pod_security.clone(),
+            features.emulated(),
             metrics.pod_security.clone(),
         )),
         Arc::new(priority::Priority::new(lookup.clone())),
@@ -133,13 +144,16 @@ pub fn all(
             options.tolerations.clone(),
         )),
         Arc::new(event_rate_limit::EventRateLimit::new(&options.event_limits)),
-        Arc::new(pod_group::PodGroupProtection),
+        Arc::new(pod_group::PodGroupProtection::new(has_workloads)),
         Arc::new(owner_references::OwnerReferences::new(lookup.clone(), authorizer.clone())),
-        Arc::new(certificates::TrustBundleAttest::new(authorizer.clone())),
+        Arc::new(certificates::TrustBundleAttest::new(authorizer.clone(), features.enabled("ClusterTrustBundle"))),
         Arc::new(deny_service_external_ips::DenyServiceExternalIps),
-        Arc::new(pod_group::PodGroupWorkloadExists::new(lookup.clone())),
-        Arc::new(node_declared_features::NodeDeclaredFeatures::new(lookup.clone())),
-        Arc::new(job_validation::JobValidation::new(lookup.clone())),
+        Arc::new(pod_group::PodGroupWorkloadExists::new(lookup.clone(), has_workloads)),
+        Arc::new(node_declared_features::NodeDeclaredFeatures::new(
+            lookup.clone(),
+            features.enabled("NodeDeclaredFeatures"),
+        )),
+        Arc::new(job_validation::JobValidation::new(lookup.clone(), has_workloads)),
         Arc::new(resource_quota::ResourceQuota::new(lookup.clone(), options.limited_resources.clone())),
         Arc::new(always::AlwaysDeny),
     ];

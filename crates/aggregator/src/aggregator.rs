@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use binnacle_controlplane::{Handler, Informer, Step};
-use binnacle_discovery::Addresses;
+use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_meta::{Status, Text};
 use binnacle_openapi::Others;
 use binnacle_registry::Catalog;
@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use crate::discovery::Merged;
 use crate::documents::{Documents, Follower};
 use crate::openapi::{self, Specs};
+use crate::peers::Peers;
 use crate::registered::{Registered, Registry};
 use crate::remote::{Remote, Remotes};
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub rejects_redirects: bool,
     /// What discovery tells of this server's address.
     pub addresses: Addresses,
+    /// Counts aggregated discovery documents.
+    pub discovery_metrics: Option<DiscoveryMetrics>,
 }
 
 /// API aggregation. Clones are the same.
@@ -45,6 +48,9 @@ pub struct Aggregator(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
     pub(crate) addresses: Addresses,
+    pub(crate) discovery_metrics: Option<DiscoveryMetrics>,
+    /// The other servers of the cluster, where requests are handed on to them.
+    pub(crate) peers: OnceLock<Peers>,
     pub(crate) rejects_redirects: bool,
     /// Other servers are shown a certificate.
     has_identity: bool,
@@ -84,6 +90,8 @@ impl Aggregator {
         Self(Arc::new(Inner {
             catalog: options.catalog,
             addresses: options.addresses,
+            discovery_metrics: options.discovery_metrics,
+            peers: OnceLock::new(),
             rejects_redirects: options.rejects_redirects,
             has_identity: options.identity.is_some(),
             remotes: Remotes::new(options.resolver, options.identity),
@@ -104,6 +112,16 @@ impl Aggregator {
     /// What other servers say of their APIs, for the documents of OpenAPI.
     pub fn openapi(&self) -> Arc<Others> {
         self.0.specs.others()
+    }
+
+    /// Discovery tells of what these serve as well. The first ones that are set count.
+    pub(crate) fn set_peers(&self, peers: Peers) {
+        drop(self.0.peers.set(peers));
+    }
+
+    /// True for paths that lead to the server of an APIService.
+    pub(crate) fn hands_on(&self, path: &str) -> bool {
+        self.0.registry.load().remote_of(path).is_some()
     }
 
     pub(crate) fn remotes(&self) -> &Remotes {

@@ -36,7 +36,15 @@ impl AggregatedServers for Aggregator {
 
 async fn ask(remote: &Remote) -> Result<(), String> {
     let (path, user) = (remote.path(), aggregator_user());
-    let question = Question { path: &path, accept: "", if_none_match: "", user: &user, timeout: TIMEOUT, limit: None };
+    let question = Question {
+        path: &path,
+        accept: "",
+        if_none_match: "",
+        user: &user,
+        timeout: TIMEOUT,
+        limit: None,
+        is_for_peer: false,
+    };
     match fetch(remote, &question).await {
         Ok(answer) if (200..300).contains(&answer.code) => Ok(()),
         Ok(answer) => {

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use binnacle_discovery::Discovery;
+use binnacle_discovery::{Discovery, merge_peers};
 use binnacle_scheme::{Resources, Served, ServedVersion};
 
 use crate::aggregator::Inner;
+use crate::peers::Peers;
 
 /// The documents of one state of things.
 pub(crate) struct Merged {
     /// What this server serves itself.
     own: Arc<Served>,
-    generation: u64,
+    /// Of what other servers serve: those of APIServices, and those of the cluster.
+    generation: [u64; 2],
     discovery: Arc<Discovery>,
 }
 
@@ -20,7 +22,8 @@ impl Inner {
     /// The documents of what is served here and elsewhere, which are kept until that changes.
     pub(crate) fn discovery(&self) -> Arc<Discovery> {
         // Read first: what changes meanwhile is looked at the next time.
-        let generation = self.generation.load(Ordering::Acquire);
+        let peers = self.peers.get();
+        let generation = [self.generation.load(Ordering::Acquire), peers.map_or(0, Peers::generation)];
         let own = self.catalog.snapshot().served().clone();
         if let Some(known) = &*self.merged.load()
             && known.generation == generation
@@ -44,7 +47,12 @@ impl Inner {
             Arc::make_mut(&mut served).insert(registered.group.clone(), version);
         }
         let listed = registry.listed(&own);
-        let discovery = Arc::new(Discovery::new(served, self.addresses.clone()).listing(listed));
+        let mut discovery = Discovery::new(served, self.addresses.clone()).listing(listed);
+        if let Some(peers) = peers {
+            let all = merge_peers(peers.name(), discovery.discovered(), &peers.groups());
+            discovery = discovery.with_peers(all);
+        }
+        let discovery = Arc::new(discovery.counted(self.discovery_metrics.clone()));
         self.merged.store(Some(Arc::new(Merged { own, generation, discovery: discovery.clone() })));
         discovery
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use binnacle_discovery::{DiscoveredGroup, DiscoveredVersion};
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_request::User;
 use binnacle_scheme::{RemoteResource, RemoteSubresource};
@@ -21,12 +22,12 @@ use crate::remote::Remote;
 type VersionResources = HashMap<(Text, Text), Arc<[RemoteResource]>>;
 
 /// How long a server may take for a document.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 /// How soon a server is asked again that did not answer, at first; and at last, as well as one that did.
-const RETRY: Duration = Duration::from_millis(500);
-const REFRESH: Duration = Duration::from_secs(60);
+pub(crate) const RETRY: Duration = Duration::from_millis(500);
+pub(crate) const REFRESH: Duration = Duration::from_secs(60);
 /// The largest document that is read. The aggregated document of a server with a thousand resources has about 1 MB.
-const LIMIT: usize = 16 << 20;
+pub(crate) const LIMIT: usize = 16 << 20;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -162,6 +163,7 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
         user: &user,
         timeout: TIMEOUT,
         limit: Some(LIMIT),
+        is_for_peer: false,
     };
     let asked = Instant::now();
     let answer = fetch(remote, &question).await.map_err(|error| error.to_string())?;
@@ -176,7 +178,7 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
             let etag = answer.header(ETAG).to_owned();
             let body = answer.body;
             // Large documents are not read among requests.
-            let parsed = tokio::task::spawn_blocking(move || parse_aggregated(&body)).await;
+            let parsed = tokio::task::spawn_blocking(move || parse_aggregated(&body).map(by_version)).await;
             let versions = Arc::new(parsed.map_err(|error| error.to_string())??);
             let aggregated = known.insert(Aggregated { versions, etag, asked });
             return Ok(find(aggregated));
@@ -197,7 +199,7 @@ async fn read(documents: &Documents, remote: &Remote, since: Instant) -> Result<
 }
 
 /// True for the aggregated form, in either version.
-fn is_aggregated(media_type: &str) -> bool {
+pub(crate) fn is_aggregated(media_type: &str) -> bool {
     let mut parts = media_type.split(';').map(str::trim);
     let parameters: Vec<&str> = match parts.next() {
         Some("application/json") => parts.collect(),
@@ -207,18 +209,25 @@ fn is_aggregated(media_type: &str) -> bool {
     has("g=apidiscovery.k8s.io") && has("as=APIGroupDiscoveryList") && (has("v=v2") || has("v=v2beta1"))
 }
 
-fn parse_aggregated(body: &[u8]) -> Result<VersionResources, String> {
+pub(crate) fn parse_aggregated(body: &[u8]) -> Result<Vec<DiscoveredGroup>, String> {
     let list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let mut versions = HashMap::new();
-    for group in list["items"].as_array().into_iter().flatten() {
-        let name = text(&group["metadata"]["name"]);
-        for version in group["versions"].as_array().into_iter().flatten() {
-            let resources = version["resources"].as_array().into_iter().flatten();
-            let resources: Arc<[_]> = resources.map(aggregated_resource).collect();
-            versions.insert((name.clone(), text(&version["version"])), resources);
-        }
+    let groups = list["items"].as_array().into_iter().flatten().map(|group| {
+        let versions = group["versions"].as_array().into_iter().flatten().map(|version| DiscoveredVersion {
+            version: text(&version["version"]),
+            is_stale: version["freshness"] == "Stale",
+            resources: version["resources"].as_array().into_iter().flatten().map(aggregated_resource).collect(),
+        });
+        DiscoveredGroup { name: text(&group["metadata"]["name"]), versions: versions.collect() }
+    });
+    Ok(groups.collect())
+}
+
+fn by_version(groups: Vec<DiscoveredGroup>) -> VersionResources {
+    let mut versions = VersionResources::new();
+    for group in groups {
+        versions.extend(group.versions.into_iter().map(|found| ((group.name.clone(), found.version), found.resources)));
     }
-    Ok(versions)
+    versions
 }
 
 fn aggregated_resource(resource: &Value) -> RemoteResource {
@@ -333,7 +342,7 @@ mod tests {
             {"version": "v1", "resources": [{"resource": "things", "responseKind": {"group": "g", "version": "v1", "kind": "Thing"},
               "scope": "Namespaced", "verbs": ["get"], "subresources": [{"subresource": "scale", "responseKind": null, "verbs": []}]}]},
             {"version": "v2"}]}]}"#;
-        let versions = parse_aggregated(aggregated).unwrap();
+        let versions = by_version(parse_aggregated(aggregated).unwrap());
         let things = &versions[&("g".into(), "v1".into())];
         assert_eq!((things.len(), things[0].namespaced, things[0].kind.kind.as_str()), (1, true, "Thing"));
         assert_eq!(things[0].subresources[0].kind, GroupVersionKind::new("", "", ""));

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use binnacle_meta::Text;
-use binnacle_proxy::SendError;
 use binnacle_request::{Body, User};
 use bytes::Bytes;
 use http::header::{ACCEPT, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, USER_AGENT};
@@ -11,8 +10,10 @@ use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Limited};
 
 use crate::identity;
-use crate::remote::Remote;
+use crate::remote::{Connections, Remote};
 
+/// Marks what another server of the cluster has handed on: it is not handed on again.
+pub(crate) const PEER_PROXIED: HeaderName = HeaderName::from_static("x-kubernetes-peer-proxied");
 const AGENT: &str = "Go-http-client/2.0";
 
 /// A question to another server.
@@ -25,6 +26,8 @@ pub(crate) struct Question<'a> {
     pub(crate) timeout: Duration,
     /// The largest body that is read; `None` where the code is all that matters.
     pub(crate) limit: Option<usize>,
+    /// True for another server of the same cluster, which is told not to hand the question on.
+    pub(crate) is_for_peer: bool,
 }
 
 /// What it said.
@@ -62,13 +65,18 @@ pub(crate) fn aggregator_user() -> User {
     User::new("system:kube-aggregator", &["system:masters"])
 }
 
-/// Asks a server.
+/// Asks the server of an APIService.
 pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fetched, FetchError> {
     let address = remote.service.address().await.map_err(FetchError::Unresolved)?;
     let unreachable = |why: String| FetchError::Unreachable { address: address.clone(), why };
     let connections = remote.connections.as_ref().map_err(|why| unreachable(why.clone()))?;
+    ask(connections, &address, question).await.map_err(unreachable)
+}
+
+/// Asks a server at an address. The error says why there is no answer.
+pub(crate) async fn ask(connections: &Connections, address: &str, question: &Question<'_>) -> Result<Fetched, String> {
     let mut request = Request::new(Body::empty());
-    *request.uri_mut() = question.path.parse().map_err(|error| unreachable(format!("invalid path: {error}")))?;
+    *request.uri_mut() = question.path.parse().map_err(|error| format!("invalid path: {error}"))?;
     let headers = request.headers_mut();
     let put = |headers: &mut HeaderMap, name: HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text)
@@ -77,26 +85,24 @@ pub(crate) async fn fetch(remote: &Remote, question: &Question<'_>) -> Result<Fe
             headers.insert(name, value);
         }
     };
-    put(headers, HOST, &address);
+    put(headers, HOST, address);
     put(headers, ACCEPT, question.accept);
     put(headers, IF_NONE_MATCH, question.if_none_match);
     put(headers, USER_AGENT, AGENT);
-    identity::set(headers, question.user).map_err(unreachable)?;
+    if question.is_for_peer {
+        headers.insert(PEER_PROXIED, HeaderValue::from_static("true"));
+    }
+    identity::set(headers, question.user)?;
     let exchange = async {
-        let answer = connections.pool.send(&address, request).await.map_err(|error| match error {
-            SendError::Dial(error) => unreachable(error.to_string()),
-            SendError::Broken(text) => unreachable(text),
-        })?;
+        let answer = connections.pool.send(address, request).await.map_err(|error| error.to_string())?;
         let (parts, body) = answer.into_parts();
         let body = match question.limit {
-            Some(limit) => {
-                Limited::new(body, limit).collect().await.map_err(|error| unreachable(error.to_string()))?.to_bytes()
-            }
+            Some(limit) => Limited::new(body, limit).collect().await.map_err(|error| error.to_string())?.to_bytes(),
             None => Bytes::new(),
         };
         Ok(Fetched { code: parts.status.as_u16(), headers: parts.headers, body })
     };
-    let late = || unreachable("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned());
+    let late = || "context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned();
     tokio::time::timeout(question.timeout, exchange).await.map_err(|_| late())?
 }
 

@@ -4,6 +4,8 @@
 //! on ([`proxy`](self::proxy)); it answers `/apis` and `/apis/GROUP`, where local and remote group versions stand side by
 //! side ([`discovery`](self::discovery)). Whether servers answer is checked for the control plane
 //! ([`availability`](self::availability)), which writes the conditions.
+//!
+//! Beside it, [`Peers`] hands requests on to servers of the same cluster that serve what this one lacks.
 
 mod aggregator;
 mod availability;
@@ -13,8 +15,10 @@ mod fetch;
 mod identity;
 mod link;
 mod openapi;
+mod peers;
 mod proxy;
 mod registered;
 mod remote;
 
 pub use aggregator::{Aggregator, Options};
+pub use peers::{PeerMetrics, PeerOptions, Peers};

@@ -147,8 +147,15 @@ pub(crate) async fn follow(inner: Weak<Inner>, name: Text, changed: Arc<Notify>)
 
 async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, String> {
     let user = User::new("system:aggregator", &[]);
-    let question =
-        Question { path: V3, accept: "", if_none_match: "", user: &user, timeout: TIMEOUT, limit: Some(INDEX_LIMIT) };
+    let question = Question {
+        path: V3,
+        accept: "",
+        if_none_match: "",
+        user: &user,
+        timeout: TIMEOUT,
+        limit: Some(INDEX_LIMIT),
+        is_for_peer: false,
+    };
     let index = fetch(remote, &question).await.map_err(|error| error.to_string())?;
     let mut spec = specs.known(&remote.name);
     let has_none = index.code == 404;

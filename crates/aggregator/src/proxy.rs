@@ -71,7 +71,7 @@ fn is_discovery(info: &RequestInfo) -> bool {
 }
 
 /// A text that says what went wrong; browsers must not take it for anything else.
-fn error_text(code: StatusCode, mut text: String) -> Response {
+pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     text.push('\n');
     let mut response = Response::new(Body::from(text));
     *response.status_mut() = code;

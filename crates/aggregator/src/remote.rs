@@ -35,6 +35,22 @@ pub(crate) struct Connections {
     pub(crate) server_name: String,
 }
 
+impl Connections {
+    /// Connections to servers that are believed as `verification` says, which show a certificate for `server_name`.
+    pub(crate) fn new(
+        verification: impl Fn() -> Result<Verification, String>,
+        server_name: &str,
+        identity: Option<Arc<dyn ResolvesClientCert>>,
+        way: Way,
+    ) -> Result<Self, String> {
+        let config = || client_config(verification()?, identity.clone()).map_err(|error| format!("tls: {error}"));
+        let mut tls = ClientConfig::clone(&*config()?);
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let pool = Pool::new(Arc::new(tls), server_name.to_owned(), way);
+        Ok(Self { pool, upgrade_tls: config()?, server_name: server_name.to_owned() })
+    }
+}
+
 /// Makes [`Remote`]s.
 pub(crate) struct Remotes {
     resolver: Arc<dyn ServiceResolver>,
@@ -89,19 +105,11 @@ impl Remotes {
         if let Some(known) = made.get(&trust).and_then(Weak::upgrade) {
             return Ok(known);
         }
-        let verification = || match trust.is_insecure {
-            true => Ok(Verification::None),
-            false => believing(&trust.bundle),
-        };
-        let config = || client_config(verification()?, self.identity.clone()).map_err(|error| format!("tls: {error}"));
-        let mut tls = ClientConfig::clone(&*config()?);
-        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let way = Way { dialer: self.resolver.dialer(true), ..Way::default() };
-        let connections = Arc::new(Connections {
-            pool: Pool::new(Arc::new(tls), trust.server_name.clone(), way),
-            upgrade_tls: config()?,
-            server_name: trust.server_name.clone(),
-        });
+        let way = || Way { dialer: self.resolver.dialer(true), ..Way::default() };
+        let connections = Arc::new(match trust.is_insecure {
+            true => Connections::new(|| Ok(Verification::None), &trust.server_name, self.identity.clone(), way()),
+            false => Connections::new(|| believing(&trust.bundle), &trust.server_name, self.identity.clone(), way()),
+        }?);
         made.retain(|_, known| known.strong_count() > 0);
         made.insert(trust, Arc::downgrade(&connections));
         Ok(connections)
@@ -109,7 +117,7 @@ impl Remotes {
 }
 
 /// Belief by a bundle; by the authorities of the system for none.
-fn believing(bundle: &[u8]) -> Result<Verification, String> {
+pub(crate) fn believing(bundle: &[u8]) -> Result<Verification, String> {
     static OF_SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
     if bundle.is_empty() {
         let load = || {

@@ -17,8 +17,8 @@ use crate::policy::{Policy, PolicyError};
 use crate::truncate::Truncate;
 use crate::webhook::Webhook;
 
-/// All settings of auditing.
-#[derive(Clone, Debug)]
+/// All settings of auditing. By default nothing is audited.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Without one, nothing is audited.
     pub policy_file: Option<PathBuf>,

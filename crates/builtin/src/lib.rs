@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use binnacle_features::Gates;
 use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_registry::{Catalog, Installer, Resource};
 use binnacle_resources::written_version;
@@ -28,9 +29,15 @@ pub struct Releases {
 }
 
 impl Default for Releases {
-    /// As the feature gates of the process have it.
+    /// Those of the program.
     fn default() -> Self {
-        let gates = binnacle_features::gates();
+        Self::of(&Gates::default())
+    }
+}
+
+impl Releases {
+    /// Those of a server with these gates.
+    pub fn of(gates: &Gates) -> Self {
         let [emulated, compatible] = [gates.emulated(), gates.compatible()]
             .map(|version| Release { major: version.major, minor: version.minor });
         Self { emulated, compatible }

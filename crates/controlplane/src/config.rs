@@ -1,5 +1,6 @@
 //! What the control plane is told by flags.
 
+use binnacle_features::Features;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -24,6 +25,10 @@ pub struct Config {
     /// `--advertise-address` and `--secure-port`: where others in the cluster reach this server. Without it the service
     /// `kubernetes` is left without this server's endpoint.
     pub advertised: Option<SocketAddr>,
+    /// `--peer-advertise-ip` and `--peer-advertise-port`: where other servers of the cluster reach this one, if not there.
+    pub peer_advertised: Option<SocketAddr>,
+    /// `--hostname-override`: the name of this machine, if not its own.
+    pub hostname: Option<String>,
     /// `--client-ca-file`: the PEM text of the authorities whose client certificates are accepted.
     pub client_ca: Option<String>,
     /// What the `--requestheader-...` flags say, if any authority for them is named.
@@ -91,6 +96,8 @@ impl Default for Config {
             kubernetes_node_port: 0,
             endpoint_reconciler: EndpointReconciler::Lease,
             advertised: None,
+            peer_advertised: None,
+            hostname: None,
             client_ca: None,
             request_header: None,
             storage_initialization: Duration::from_secs(60),
@@ -100,6 +107,14 @@ impl Default for Config {
             leadership: Leadership::default(),
             custom: None,
         }
+    }
+}
+
+impl Config {
+    /// Where other servers of the cluster reach this one, while the gate is on that has them ask.
+    pub(crate) fn peer_address(&self, features: &Features) -> Option<SocketAddr> {
+        let is_on = features.enabled("UnknownVersionInteroperabilityProxy");
+        self.peer_advertised.or(self.advertised).filter(|_| is_on)
     }
 }
 

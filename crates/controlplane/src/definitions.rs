@@ -4,7 +4,10 @@
 mod cleanup;
 mod conditions;
 mod conversion;
+mod publishing;
 mod serving;
+#[cfg(test)]
+mod testing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

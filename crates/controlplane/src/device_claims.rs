@@ -77,13 +77,14 @@ impl DeviceClaims {
             None => FieldErrors::new(),
         };
         // What the server does by itself has no verb, and nobody to ask for.
-        if !binnacle_features::enabled("DRAResourceClaimGranularStatusAuthorization") || review.context.verb.is_empty()
+        if !self.resources.features().enabled("DRAResourceClaimGranularStatusAuthorization")
+            || review.context.verb.is_empty()
         {
             return errors;
         }
         self.binding(review, old, &mut errors).await;
         let allocated = review.object.at(&["status", "allocation"]).is_some_and(|allocation| !allocation.is_null());
-        if allocated && binnacle_features::enabled("DRAResourceClaimDeviceStatus") {
+        if allocated && self.resources.features().enabled("DRAResourceClaimDeviceStatus") {
             self.drivers(review, old, &mut errors).await;
         }
         errors

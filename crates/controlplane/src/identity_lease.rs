@@ -26,12 +26,21 @@ pub(crate) struct Identity {
     holder: String,
 }
 
+/// The name of the identity lease of a server on this machine, or on one called `hostname`.
+pub fn identity_lease_name(hostname: Option<&str>) -> String {
+    Identity::of(hostname).name
+}
+
 impl Identity {
-    pub(crate) fn of_this_machine() -> Self {
-        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        Self::new(hostname.trim())
+    /// Of a server on this machine, or on one called `hostname`.
+    pub(crate) fn of(hostname: Option<&str>) -> Self {
+        match hostname {
+            Some(hostname) => Self::new(hostname),
+            None => Self::new(std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim()),
+        }
     }
 
+    /// The name of the identity lease.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -56,7 +65,7 @@ impl Identity {
 
 /// Creates the lease or renews it. One that another holder left behind is taken over.
 pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
-    if !binnacle_features::enabled("APIServerIdentity") {
+    if !work.resources.features().enabled("APIServerIdentity") {
         return Ok(());
     }
     let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
@@ -79,7 +88,7 @@ pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
 
 /// Deletes the leases of servers that have not renewed them in time.
 pub(crate) async fn collect(work: &Work) -> Result<(), Status> {
-    if !binnacle_features::enabled("APIServerIdentity") {
+    if !work.resources.features().enabled("APIServerIdentity") {
         return Ok(());
     }
     let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
@@ -97,7 +106,7 @@ fn fill(lease: &mut Value, work: &Work) {
     let labels = lease.make_at(&["metadata", "labels"]);
     labels.insert(IDENTITY, PROGRAM);
     labels.insert(HOSTNAME, identity.hostname.as_str());
-    if let Some(address) = work.config.advertised {
+    if let Some(address) = work.config.peer_address(work.resources.features()) {
         lease.make_at(&["metadata", "annotations"]).insert(PEER_ADDRESS, address.to_string());
     }
     let spec = lease.make_at(&["spec"]);

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::{Context as Poller, Poll, Waker};
 use std::time::Duration;
 
-use binnacle_meta::{Status, Text};
+use binnacle_meta::{LabelSelector, Status, Text};
 use binnacle_registry::{Context, ListOptions, Resource, WatchFrom};
 use binnacle_request::Shutdown;
 use binnacle_schema::Value;
 use binnacle_supervise::supervise;
-use binnacle_watchcache::{BLOCK_TIMEOUT, WatchError, WatchItem, Watcher};
+use binnacle_watchcache::{BLOCK_TIMEOUT, Change, WatchError, WatchItem, Watcher};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -38,6 +38,7 @@ pub trait Handler: Send + Sync + 'static {
 /// The way of one resource's changes to a handler.
 pub struct Informer<H> {
     resource: Arc<Resource>,
+    selected: LabelSelector,
     handler: H,
     watcher: Mutex<Option<Watcher>>,
     /// Whether a watch is open, so that catching up is possible.
@@ -49,8 +50,13 @@ pub struct Informer<H> {
 impl<H: Handler> Informer<H> {
     /// An informer that has not begun: see [`Informer::run`].
     pub fn new(resource: Arc<Resource>, handler: H) -> Arc<Self> {
+        Self::selecting(resource, LabelSelector::default(), handler)
+    }
+
+    /// The same for the objects with certain labels.
+    pub fn selecting(resource: Arc<Resource>, selected: LabelSelector, handler: H) -> Arc<Self> {
         let (watcher, open, emptied) = (Mutex::default(), watch::Sender::new(false), Notify::new());
-        Arc::new(Self { resource, handler, watcher, open, emptied })
+        Arc::new(Self { resource, selected, handler, watcher, open, emptied })
     }
 
     /// Follows the resource until shutdown; `read` is called when everything has been read for the first time. After a
@@ -126,7 +132,8 @@ impl<H: Handler> Informer<H> {
 
     /// Opens a watch and reads what is there.
     async fn begin(&self) -> Result<(), ()> {
-        let (context, options) = (Context::internal(""), ListOptions::default());
+        let context = Context::internal("");
+        let options = ListOptions { labels: self.selected.clone(), ..ListOptions::default() };
         let from = WatchFrom::InitialEvents { not_older_than: None };
         let mut watcher = match self.resource.watch(&context, &options, from).await {
             Ok(Ok(watcher)) => watcher,
@@ -185,7 +192,8 @@ impl<H: Handler> Informer<H> {
 
     fn tell(&self, item: &WatchItem) {
         match item {
-            WatchItem::Event { event, .. } if event.new_entry().is_none() => {
+            // An object that stops matching is gone as well.
+            WatchItem::Event { change: Change::Deleted, event } => {
                 if let Some(old) = event.old() {
                     self.handler.remove(old.namespace(), old.name());
                 }
@@ -242,6 +250,33 @@ mod tests {
         fn remove(&self, _: &str, name: &str) {
             self.0.lock().remove(name);
         }
+    }
+
+    /// Of all objects, those with the labels that were asked for, for as long as they have them.
+    #[tokio::test]
+    async fn selecting() {
+        let resources = Cluster::resources();
+        let objects = Objects::new(&resources, "", "v1", "namespaces").unwrap();
+        let create = async |name: &str, role: &str| {
+            objects.create("", value!({"metadata": {"name": name, "labels": {"role": role}}})).await.unwrap();
+        };
+        create("one", "a").await;
+        create("two", "b").await;
+        let names = Arc::new(Names::default());
+        let resource = resources.require("", "v1", "namespaces").unwrap().clone();
+        let selected = LabelSelector::parse("role=a").unwrap();
+        let informer = Informer::selecting(resource, selected, names.clone());
+        let (trigger, shutdown) = ShutdownTrigger::new();
+        let (read, was_read) = tokio::sync::oneshot::channel();
+        let task = tokio::spawn(informer.clone().run(shutdown, move || read.send(()).unwrap_or_default()));
+        was_read.await.unwrap();
+        create("three", "a").await;
+        let relabel = |object: &mut Value| object.make_at(&["metadata", "labels"]).insert("role", "b");
+        objects.update("", "one", "", |object| drop(relabel(object))).await.unwrap();
+        informer.catch_up().await.unwrap();
+        assert_eq!(*names.0.lock(), BTreeSet::from(["three".to_owned()]));
+        trigger.fire();
+        task.await.unwrap();
     }
 
     /// After catching up everything that was written is known, however the task that follows is scheduled.

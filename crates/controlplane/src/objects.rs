@@ -116,7 +116,7 @@ impl Objects {
             self.resource.set_defaults(&mut object);
             self.track(&context, subresource, Some(old), &mut object);
             self.resource.to_stored(&mut object);
-            Ok(object)
+            Ok(object.into())
         };
         self.resource.update(&context, name, &options, &mut apply).await.map(|_| ())
     }
@@ -139,7 +139,7 @@ impl Objects {
         let mut change = |old: Option<&Value>| {
             let update = self.resource.update_by(&context, manager, "status");
             let request = Apply { update, force: true, versions: &OneVersion(&self.resource) };
-            apply(&request, old, &config).map_err(|error| Status::internal(error.to_string()))
+            apply(&request, old, &config).map(Into::into).map_err(|error| Status::internal(error.to_string()))
         };
         self.resource.update(&context, name, &options, &mut change).await.map(|_| ())
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_features::Features;
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::Catalog;
 use binnacle_request::{BoxFuture, Shutdown};
@@ -14,9 +15,11 @@ use tokio::task::JoinHandle;
 use crate::apiservices::Registrations;
 use crate::config::Config;
 use crate::identity_lease::Identity;
+use crate::storage_versions::StorageVersions;
 use crate::{
     apiservices, bootstrap_roles, config_maps, definitions, flowcontrol, identity_lease, kubernetes_service,
-    leader_election, priority_classes, service_cidr, services, storage_readiness, system_namespaces,
+    leader_election, peer_addresses, priority_classes, service_cidr, services, storage_readiness, storage_versions,
+    system_namespaces,
 };
 
 /// How soon a step that failed is tried again: first, and at last.
@@ -27,6 +30,7 @@ pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 pub struct ControlPlane {
     steps: Vec<Step>,
     registrations: Registrations,
+    storage_versions: StorageVersions,
     server_name: String,
     task: JoinHandle<()>,
 }
@@ -41,10 +45,10 @@ pub struct Step {
 /// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
-    let registrations = work.registrations.clone();
+    let (registrations, storage_versions) = (work.registrations.clone(), work.storage_versions.clone());
     let server_name = work.identity.name().to_owned();
     let mut steps = Vec::new();
-    let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages()
+    let stages: Vec<Vec<(Loop, watch::Sender<bool>)>> = stages(work.resources.features())
         .into_iter()
         .map(|stage| {
             let reported = stage.into_iter().map(|each| {
@@ -80,7 +84,7 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
             }
         }
     });
-    ControlPlane { steps, registrations, server_name, task }
+    ControlPlane { steps, registrations, storage_versions, server_name, task }
 }
 
 /// What the loops work with.
@@ -89,6 +93,7 @@ pub(crate) struct Work {
     pub(crate) config: Config,
     pub(crate) registrations: Registrations,
     pub(crate) identity: Identity,
+    pub(crate) storage_versions: StorageVersions,
     /// Node ports that belonged to no service when last looked at.
     pub(crate) leaked_ports: Mutex<Vec<i64>>,
 }
@@ -96,8 +101,9 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) fn new(resources: Catalog, config: Config) -> Self {
         let registrations = Registrations::built_in(&config.local_apis);
-        let identity = Identity::of_this_machine();
-        Self { resources, config, registrations, identity, leaked_ports: Mutex::default() }
+        let identity = Identity::of(config.hostname.as_deref());
+        let storage_versions = StorageVersions::of(resources.features(), resources.snapshot().served());
+        Self { resources, config, registrations, identity, storage_versions, leaked_ports: Mutex::default() }
     }
 }
 
@@ -128,7 +134,7 @@ type Ensure = for<'a> fn(&'a Work) -> BoxFuture<'a, Result<(), Status>>;
 type Follow = fn(Arc<Work>, watch::Sender<bool>, Shutdown) -> BoxFuture<'static, ()>;
 
 /// The loops in the order in which they may begin.
-fn stages() -> [Vec<Loop>; 2] {
+fn stages(features: &Features) -> [Vec<Loop>; 2] {
     let first = vec![
         Loop::repeat("start-system-namespaces-controller", Some(60), |work| {
             Box::pin(system_namespaces::ensure(&work.resources))
@@ -153,6 +159,8 @@ fn stages() -> [Vec<Loop>; 2] {
         Loop::repeat("start-kube-apiserver-identity-lease-garbage-collector", Some(3600), |work| {
             Box::pin(identity_lease::collect(work))
         }),
+        Loop::repeat("peer-endpoint-reconciler-controller", Some(10), |work| Box::pin(peer_addresses::ensure(work)))
+            .leaving(|work| Box::pin(peer_addresses::leave(work))),
         Loop::repeat("start-legacy-token-tracking-controller", Some(60), |work| {
             Box::pin(config_maps::ensure_legacy_token_tracking(work))
         }),
@@ -176,11 +184,19 @@ fn stages() -> [Vec<Loop>; 2] {
             apiservices::follow_availability,
         ),
     ];
-    if binnacle_features::enabled("CoordinatedLeaderElection") {
+    if storage_versions::is_on(features) {
+        then.push(Loop::repeat("built-in-resources-storage-version-updater", Some(600), |work| {
+            Box::pin(storage_versions::ensure(work))
+        }));
+    }
+    if !features.enabled("UnknownVersionInteroperabilityProxy") {
+        then.retain(|each| each.name != "peer-endpoint-reconciler-controller");
+    }
+    if features.enabled("CoordinatedLeaderElection") {
         let name = "start-kube-apiserver-coordinated-leader-election-controller";
         then.push(Loop::follow(name, &[], leader_election::follow));
     }
-    if binnacle_features::enabled("WatchCacheInitializationPostStartHook") {
+    if features.enabled("WatchCacheInitializationPostStartHook") {
         then.push(Loop::repeat("storage-readiness", None, |work| Box::pin(storage_readiness::ensure(work))));
     }
     [first, then]
@@ -276,6 +292,11 @@ impl ControlPlane {
     /// The APIServices that are kept for what is served here.
     pub fn registrations(&self) -> &Registrations {
         &self.registrations
+    }
+
+    /// What has been told of the versions in which resources are stored.
+    pub fn storage_versions(&self) -> &StorageVersions {
+        &self.storage_versions
     }
 
     /// Waits until every step was done once.

@@ -31,7 +31,7 @@ impl Cluster {
     pub(crate) fn resources_with(
         hooks: impl FnOnce(&Catalog) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>>,
     ) -> Catalog {
-        let catalog = Catalog::new(binnacle_builtin::kinds());
+        let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
         let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
         let installer = Installer::new(storage, Arc::new(AdmitAll), hooks(&catalog), 1 << 20);
         let releases = Releases::default();

@@ -57,9 +57,9 @@ impl CustomStrategy {
 
     /// True where a new object lacks a name or has too much metadata: its rules are not run then. What is wrong is told
     /// by the registry.
-    fn is_blocked(&self, object: &Value) -> bool {
+    fn is_blocked(&self, situation: &Situation<'_>, object: &Value) -> bool {
         let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
-        let name_rule = |name: &str, prefix: bool| self.validate_name(name, prefix);
+        let name_rule = |name: &str, prefix: bool| self.validate_name(situation.features, name, prefix);
         let errors = metadata::validate(metadata, self.namespaced, name_rule, &FieldPath::new("metadata"));
         errors.iter().any(keeps_rules_from_running)
     }
@@ -104,8 +104,9 @@ impl Strategy for CustomStrategy {
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        self.judge(object, None, Part::Whole, self.schema.resource().rules().is_some() && self.is_blocked(object))
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        let blocked = self.schema.resource().rules().is_some() && self.is_blocked(situation, object);
+        self.judge(object, None, Part::Whole, blocked)
     }
 
     fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {

@@ -37,7 +37,11 @@ pub fn types(
     let known: Vec<(Text, Arc<SharedSchema>)> = known.collect();
     let named =
         known.iter().map(|(version, schema)| (format!("{}/{version}", definition.group).into(), schema.clone()));
-    let others = Others { schemas: named.collect(), converter };
+    let replicas = definition.versions.iter().map(|version| {
+        let path = version.scale.as_ref().map(|scale| Text::from(members(&scale.spec_replicas).join(".")));
+        (Text::from(format!("{}/{}", definition.group, version.name)), path)
+    });
+    let others = Others { schemas: named.collect(), replicas: replicas.collect(), converter };
     let kinds: Arc<dyn Kinds> = Arc::new(CustomKinds {
         group: definition.group.clone(),
         kind: definition.accepted.kind.clone(),
@@ -57,6 +61,8 @@ pub fn types(
 struct Others<'a> {
     /// By `apiVersion`.
     schemas: Arc<[(Text, Arc<SharedSchema>)]>,
+    /// By `apiVersion`, where the replicas are.
+    replicas: Arc<[(Text, Option<Text>)]>,
     converter: Option<&'a Arc<dyn Converter>>,
 }
 
@@ -136,7 +142,7 @@ fn kind_type(
         strategy: Shared::Made(Arc::new(strategy)),
         columns: Shared::Made(Arc::new(CustomColumns::new(&version.columns))),
         written: None,
-        scale: version.scale.as_ref().map(scale_fields),
+        scale: version.scale.as_ref().map(|scale| scale_fields(scale, &others.replicas)),
         kinds: Shared::Made(kinds.clone()),
     };
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
@@ -152,10 +158,14 @@ fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     fields
 }
 
-fn scale_fields(scale: &Scale) -> ScaleFields {
-    let members =
-        |path: &Text| -> Vec<Text> { path.strip_prefix('.').unwrap_or(path).split('.').map(Text::from).collect() };
+/// The members that a simple JSON path names, below each other.
+fn members(path: &str) -> Vec<Text> {
+    path.strip_prefix('.').unwrap_or(path).split('.').map(Text::from).collect()
+}
+
+fn scale_fields(scale: &Scale, versions: &Arc<[(Text, Option<Text>)]>) -> ScaleFields {
     ScaleFields {
+        versions: versions.clone(),
         spec_replicas: members(&scale.spec_replicas),
         status_replicas: members(&scale.status_replicas),
         label_selector: (!scale.label_selector.is_empty()).then(|| members(&scale.label_selector)),

@@ -7,6 +7,8 @@ use binnacle_meta::{AcceptClause, Encoding, accept_clauses};
 pub(crate) struct Form {
     /// All groups with all their resources in one document.
     pub(crate) aggregated: bool,
+    /// True for the profile `nopeer`: this server alone, without those of the cluster that serve other things.
+    pub(crate) alone: bool,
     pub(crate) encoding: Encoding,
 }
 
@@ -15,7 +17,7 @@ pub(crate) struct Form {
 /// A clause that asks for the aggregated document wins over plain ones, whatever their order, where the endpoint has one.
 pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Form> {
     if accept.is_empty() {
-        return Some(Form { aggregated: false, encoding: Encoding::Json });
+        return Some(Form { aggregated: false, alone: false, encoding: Encoding::Json });
     }
     let clauses = accept_clauses(accept);
     let first = |aggregated: bool| {
@@ -23,7 +25,10 @@ pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Form> 
             .iter()
             .flat_map(|clause| Encoding::ALL.into_iter().map(move |encoding| (clause, encoding)))
             .find(|(clause, encoding)| clause.covers(*encoding) && allows(clause, aggregated, *encoding))
-            .map(|(_, encoding)| Form { aggregated, encoding })
+            .map(|(clause, encoding)| {
+                let alone = aggregated && clause.parameter("profile") == Some("nopeer");
+                Form { aggregated, alone, encoding }
+            })
     };
     aggregated_offered.then(|| first(true)).flatten().or_else(|| first(false))
 }
@@ -54,8 +59,9 @@ mod tests {
 
     #[test]
     fn forms() {
-        let plain = |encoding| Some(Form { aggregated: false, encoding });
-        let aggregated = |encoding| Some(Form { aggregated: true, encoding });
+        let plain = |encoding| Some(Form { aggregated: false, alone: false, encoding });
+        let aggregated = |encoding| Some(Form { aggregated: true, alone: false, encoding });
+        let alone = |encoding| Some(Form { aggregated: true, alone: true, encoding });
         for (accept, expected) in [
             (String::new(), plain(Encoding::Json)),
             ("*/*".into(), plain(Encoding::Json)),
@@ -66,7 +72,9 @@ mod tests {
             ("text/html".into(), None),
             (V2.into(), aggregated(Encoding::Json)),
             (format!("application/json,{V2}"), aggregated(Encoding::Json)),
-            (format!("{V2};profile=nopeer"), aggregated(Encoding::Json)),
+            (format!("{V2};profile=nopeer"), alone(Encoding::Json)),
+            (format!("{V2};profile=other"), aggregated(Encoding::Json)),
+            (format!("{V2};profile=nopeer,{V2},application/json"), alone(Encoding::Json)),
             (V2.replace("json", "*"), aggregated(Encoding::Json)),
             (V2.replace("json", "vnd.kubernetes.protobuf"), aggregated(Encoding::Protobuf)),
             (V2BETA1.into(), None),

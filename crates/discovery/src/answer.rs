@@ -13,6 +13,8 @@ use sha2::{Digest, Sha512};
 use crate::accept::negotiate;
 use crate::addresses::Addresses;
 use crate::documents::{ApiGroup, ApiGroupList, ApiResourceList, ApiVersions, GroupDiscoveryList, ListedGroup};
+use crate::metrics::DiscoveryMetrics;
+use crate::peers::DiscoveredGroup;
 use crate::protobuf::{Message, envelope};
 
 /// Discovery over one immutable [`Served`]. When that changes, a new one takes its place.
@@ -22,9 +24,13 @@ pub struct Discovery {
     /// The groups of the plain documents, where these are not those of `served`.
     listed: Option<Vec<ListedGroup>>,
     addresses: Addresses,
+    metrics: Option<DiscoveryMetrics>,
+    /// The groups of all servers of the cluster, where this one knows others.
+    of_peers: Option<Vec<DiscoveredGroup>>,
     groups: OnceLock<Bytes>,
     aggregated_core: OnceLock<Aggregated>,
     aggregated_groups: OnceLock<Aggregated>,
+    aggregated_of_peers: OnceLock<Aggregated>,
 }
 
 /// What discovery needs to know of a request.
@@ -91,6 +97,23 @@ impl Discovery {
     #[must_use]
     pub fn listing(self, groups: Vec<ListedGroup>) -> Self {
         Self { listed: Some(groups), ..self }
+    }
+
+    /// The same, counted.
+    #[must_use]
+    pub fn counted(self, metrics: Option<DiscoveryMetrics>) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// The same with the groups of all servers of the cluster in the aggregated form of `/apis`.
+    #[must_use]
+    pub fn with_peers(self, groups: Vec<DiscoveredGroup>) -> Self {
+        Self { of_peers: Some(groups), ..self }
+    }
+
+    /// The groups of the aggregated form of `/apis`, without those of other servers of the cluster.
+    pub fn discovered(&self) -> Vec<DiscoveredGroup> {
+        GroupDiscoveryList::new(&self.served, false).items.iter().map(DiscoveredGroup::from).collect()
     }
 
     fn group_list(&self) -> ApiGroupList<'_> {
@@ -174,8 +197,20 @@ impl Discovery {
             }));
         }
         let core = !ask.path.starts_with("/apis");
-        let cache = if core { &self.aggregated_core } else { &self.aggregated_groups };
-        let aggregated = cache.get_or_init(|| Aggregated::new(&self.served, core));
+        let of_peers = self.of_peers.as_deref().filter(|_| !core && !form.alone);
+        let list = || match of_peers {
+            Some(groups) => GroupDiscoveryList::discovered(groups),
+            None => GroupDiscoveryList::new(&self.served, core),
+        };
+        let cache = match (core, of_peers) {
+            (true, _) => &self.aggregated_core,
+            (false, None) => &self.aggregated_groups,
+            (false, Some(_)) => &self.aggregated_of_peers,
+        };
+        if let Some(metrics) = &self.metrics {
+            metrics.count(form.alone, of_peers.is_some(), cache.get().is_some());
+        }
+        let aggregated = cache.get_or_init(|| Aggregated::new(list()));
         if ask.if_none_match == aggregated.etag {
             return Ok(Answer::NotModified { etag: aggregated.etag.clone() });
         }
@@ -188,7 +223,7 @@ impl Discovery {
             }
             Encoding::Protobuf => (
                 "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-                envelope(AGGREGATED[0], AGGREGATED[1], &GroupDiscoveryList::new(&self.served, core)).into(),
+                envelope(AGGREGATED[0], AGGREGATED[1], &list()).into(),
             ),
         };
         let etag = Some(aggregated.etag.clone());
@@ -224,8 +259,7 @@ impl<'a> Place<'a> {
 }
 
 impl Aggregated {
-    fn new(served: &Served, core: bool) -> Self {
-        let mut list = GroupDiscoveryList::new(served, core);
+    fn new(mut list: GroupDiscoveryList<'_>) -> Self {
         let mut hashed = json(&list).to_vec();
         hashed.pop();
         let etag = Sha512::digest(&hashed).iter().map(|byte| format!("{byte:02X}")).collect::<String>();

@@ -11,6 +11,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::addresses::ServerAddress;
+use crate::peers::DiscoveredGroup;
 
 /// `/api`.
 #[derive(Serialize)]
@@ -304,6 +305,15 @@ impl<'a> GroupDiscoveryList<'a> {
         });
         Self { kind: "", api_version: "", metadata: Metadata { name: "" }, items: items.collect() }
     }
+
+    /// These groups.
+    pub(crate) fn discovered(groups: &'a [DiscoveredGroup]) -> Self {
+        let items = groups.iter().map(|group| GroupDiscovery {
+            metadata: Metadata { name: &group.name },
+            versions: group.versions.iter().map(VersionDiscovery::discovered).collect(),
+        });
+        Self { kind: "", api_version: "", metadata: Metadata { name: "" }, items: items.collect() }
+    }
 }
 
 impl<'a> VersionDiscovery<'a> {
@@ -348,7 +358,7 @@ fn custom_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
     discovery
 }
 
-fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'_> {
+pub(crate) fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'_> {
     let subresources = resource.subresources.iter().map(|subresource| SubresourceDiscovery {
         subresource: &subresource.name,
         response_kind: full_kind(&subresource.kind),

@@ -6,8 +6,12 @@ mod accept;
 mod addresses;
 mod answer;
 mod documents;
+mod metrics;
+mod peers;
 mod protobuf;
 
 pub use addresses::{AddressRule, Addresses};
 pub use answer::{Answer, Ask, Discovery, Document};
 pub use documents::{ListedGroup, storage_version_hash};
+pub use metrics::DiscoveryMetrics;
+pub use peers::{DiscoveredGroup, DiscoveredVersion, merge_peers};

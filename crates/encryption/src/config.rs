@@ -14,7 +14,7 @@ const FORMAT: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1"],
     kind: "EncryptionConfiguration",
-    scheme: "k8s.io/apiserver/pkg/server/options/encryptionconfig/config.go:142",
+    scheme: "pkg/server/options/encryptionconfig/config.go:142",
     fields,
 };
 /// How long a call of a KMS plugin may take unless the file says otherwise.

@@ -4,6 +4,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use binnacle_features::Features;
 use binnacle_kinds::{strategy, tables};
 use binnacle_meta::FieldPath;
 use binnacle_meta::Text;
@@ -21,7 +22,9 @@ fn main() {
     let rows = Rows { only };
     let message = tables::kind("", "v1", "Pod").expect("the tables have pods");
     let pods = strategy("", "Pod");
-    let situation = Situation { now: 1_800_000_000, namespace: "kload", api_version: "v1", dry_run: false };
+    let features = Features::default();
+    let situation =
+        Situation { features: &features, now: 1_800_000_000, namespace: "kload", api_version: "v1", dry_run: false };
     let main_reset = ["status".into()];
     let update = |subresource, reset| apply::Update {
         message,
@@ -85,7 +88,7 @@ fn main() {
     let path = FieldPath::new("metadata");
     let check_metadata = |object: &Value| {
         let own = object.get("metadata").unwrap_or(&none);
-        metadata::validate(own, true, |name, prefix| pods.validate_name(name, prefix), &path)
+        metadata::validate(own, true, |name, prefix| pods.validate_name(&features, name, prefix), &path)
     };
     rows.time("create: validate metadata", || (), |()| check_metadata(black_box(&object)));
     rows.time("create: validate", || (), |()| pods.validate(&situation, black_box(&object)));

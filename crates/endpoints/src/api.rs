@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use binnacle_authz::Authorizer;
-use binnacle_discovery::{Addresses, Discovery};
+use binnacle_discovery::{Addresses, Discovery, DiscoveryMetrics};
+use binnacle_features::Features;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::{Catalog, Resource, Snapshot, Warnings};
-use binnacle_request::{BoxFuture, Compressible, Link, Request, RequestInfo, Response, User};
-use binnacle_scheme::{Release, Served, ServedGroup, SubresourceRole, Verb, Verbs};
+use binnacle_request::{BoxFuture, Compressible, Link, Record, Request, RequestInfo, Response, User};
+use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, SubresourceRole, Verb, Verbs};
 use http::Method;
 use http::header::ACCEPT;
 
-use crate::negotiate::{self, Offer, Output};
+use crate::negotiate::{self, Forms, Offer, Output};
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
 use crate::{discover, failure, patch_type, respond};
@@ -58,6 +59,7 @@ pub struct Api {
     addresses: Addresses,
     /// The documents of the snapshot that was last asked about.
     discovery: ArcSwapOption<Discovery>,
+    discovery_metrics: Option<DiscoveryMetrics>,
     watch_timeout: Duration,
     authorizer: Arc<dyn Authorizer>,
     unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
@@ -72,7 +74,22 @@ impl Api {
         authorizer: Arc<dyn Authorizer>,
     ) -> Self {
         let discovery = ArcSwapOption::empty();
-        Self { catalog, specials, addresses, discovery, watch_timeout: MIN_TIMEOUT, authorizer, unsafe_deletes: None }
+        Self {
+            catalog,
+            specials,
+            addresses,
+            discovery,
+            discovery_metrics: None,
+            watch_timeout: MIN_TIMEOUT,
+            authorizer,
+            unsafe_deletes: None,
+        }
+    }
+
+    /// Counts aggregated discovery documents.
+    #[must_use]
+    pub fn discovery_metrics(self, metrics: DiscoveryMetrics) -> Self {
+        Self { discovery_metrics: Some(metrics), ..self }
     }
 
     /// Who decides about deletes of what cannot be read; without it, nobody may.
@@ -126,22 +143,6 @@ impl Api {
         }
         let described = snapshot.served().find(&info.api_group, &info.api_version, &info.resource);
         let description = &**described.ok_or_else(Status::path_not_found)?;
-        let lifecycle = &description.lifecycle;
-        let emulated = binnacle_features::gates().emulated();
-        if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {
-            let api_version = description.group_version().to_string();
-            lifecycle.warning(&api_version, &description.kind).into_iter().for_each(|text| warnings.add(text));
-            let removed = lifecycle.removed.map(|release| format!("{}.{}", release.major, release.minor));
-            let removed = Text::from(removed.unwrap_or_default());
-            request.record.annotate("k8s.io/deprecated", "true");
-            if !removed.is_empty() {
-                request.record.annotate("k8s.io/removed-release", &removed);
-            }
-            request.record.note(|facts| facts.deprecated = Some(removed));
-        }
-        if let Some(text) = &description.deprecation {
-            warnings.add(text.to_string());
-        }
         request.record.note(|facts| facts.served = true);
         // `/watch/` in the path makes a watch of any GET.
         let old_watch = info.verb == "watch" && (!info.name.is_empty() || !request.query.flag("watch"));
@@ -158,6 +159,15 @@ impl Api {
         }
         let whole_cluster = description.namespaced && !has_namespace;
         let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
+        if let Some(resource) = resource.as_ref().filter(|resource| resource.collection.kind.custom.is_some())
+            && info.verb != "watch"
+        {
+            if whole_cluster && info.verb != "list" {
+                return Err(Status::path_not_found());
+            }
+            let call = self.call(request, Arc::clone(resource), info.subresource.clone(), warnings);
+            return custom(call, info).await;
+        }
         match depth {
             1 => {
                 let allowed =
@@ -172,9 +182,10 @@ impl Api {
                         collection(self.call(request, resource, Text::default(), warnings), verb, old_watch).await
                     }
                     None if verb == Verb::List && (old_watch || request.query.flag("watch")) => {
+                        announce(description, self.catalog.features(), &request.record, warnings);
                         Err(Status::method_not_supported(&description.group_resource(), "watch"))
                     }
-                    None => self.special(request, None, info, "", warnings).await,
+                    None => self.special(request, None, (info, description), "", warnings).await,
                 }
             }
             _ if whole_cluster => Err(Status::path_not_found()),
@@ -192,15 +203,11 @@ impl Api {
                         collection(self.call(request, resource, Text::default(), warnings), Verb::List, true).await
                     }
                     Some(resource) => item(self.call(request, resource, Text::default(), warnings), verb).await,
-                    None => self.special(request, None, info, "", warnings).await,
+                    None => self.special(request, None, (info, description), "", warnings).await,
                 }
             }
             _ => {
-                let is_custom = resource.as_ref().is_some_and(|resource| resource.collection.kind.custom.is_some());
-                let subresource = description.subresource(&info.subresource).ok_or_else(|| match is_custom {
-                    true => Status::not_found(&description.group_resource(), &info.name),
-                    false => Status::path_not_found(),
-                })?;
+                let subresource = description.subresource(&info.subresource).ok_or_else(Status::path_not_found)?;
                 let connects = subresource.role == SubresourceRole::Connect;
                 // There are no watches of subresources, and what was allowed as one is nothing else.
                 let has_paths = connects && subresource.name == "proxy";
@@ -222,7 +229,7 @@ impl Api {
                 match (resource, subresource.role) {
                     (Some(resource), SubresourceRole::Scale) => {
                         let call = self.call(request, resource, subresource.name.clone(), warnings);
-                        router_checks(&call.request, verb, Offer::Object)?;
+                        routed(&call, verb, Offer::Object)?;
                         Box::pin(verbs::scale::handle(call, verb)).await
                     }
                     (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
@@ -230,7 +237,9 @@ impl Api {
                     {
                         item(self.call(request, resource, subresource.name.clone(), warnings), verb).await
                     }
-                    (resource, _) => self.special(request, resource, info, &subresource.name, warnings).await,
+                    (resource, _) => {
+                        self.special(request, resource, (info, description), &subresource.name, warnings).await
+                    }
                 }
             }
         }
@@ -252,15 +261,17 @@ impl Api {
         &self,
         request: Request,
         resource: Option<Arc<Resource>>,
-        info: &RequestInfo,
+        (info, description): (&RequestInfo, &ResourceDescription),
         subresource: &str,
         warnings: &Warnings,
     ) -> Answer {
         let special = self.specials.get(&special_key(info, subresource)).ok_or_else(Status::path_not_found)?;
         let output = if special.negotiates() {
             negotiate::router_accepts(request.header("accept").unwrap_or(""), Offer::Object)?;
-            negotiate::output_of(&request, special.has_table())?
+            announce(description, self.catalog.features(), &request.record, warnings);
+            negotiate::output(&request, false, Forms { table: special.has_table(), protobuf: true })?
         } else {
+            announce(description, self.catalog.features(), &request.record, warnings);
             Output::JSON
         };
         special.handle(SpecialCall { request, resource, output, warnings: warnings.clone() }).await
@@ -273,7 +284,8 @@ impl Api {
         {
             return known.clone();
         }
-        let documents = Arc::new(Discovery::new(served.clone(), self.addresses.clone()));
+        let documents = Discovery::new(served.clone(), self.addresses.clone());
+        let documents = Arc::new(documents.counted(self.discovery_metrics.clone()));
         self.discovery.store(Some(documents.clone()));
         documents
     }
@@ -371,10 +383,54 @@ fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
     }
 }
 
+/// Custom resources have no routes: one handler serves them all, by the verb that the request was authorized as.
+async fn custom(call: Call, info: &RequestInfo) -> Answer {
+    let (resource, description) = (call.resource.group_resource(), Arc::clone(&call.resource.description));
+    let not_supported = || Err(Status::method_not_supported(&resource, &info.verb));
+    let named = || if info.name.is_empty() { Err(Status::bad_request("name must be provided")) } else { Ok(()) };
+    let role = match call.subresource.as_str() {
+        "" => None,
+        name => match description.subresource(name) {
+            Some(subresource) => Some(subresource.role),
+            None => return Err(Status::not_found(&resource, &info.name)),
+        },
+    };
+    let verb = match info.verb.as_str() {
+        "get" => Verb::Get,
+        "update" => Verb::Update,
+        "patch" => Verb::Patch,
+        "list" if role.is_none() => Verb::List,
+        "create" if role.is_none() => Verb::Create,
+        "delete" if role.is_none() => Verb::Delete,
+        "deletecollection" if role.is_none() => Verb::DeleteCollection,
+        _ => return not_supported(),
+    };
+    announce(&description, &call.resource.collection.features, &call.request.record, &call.warnings);
+    match (verb, role) {
+        (Verb::Get | Verb::Update | Verb::Patch, Some(SubresourceRole::Scale)) => {
+            Box::pin(verbs::scale::handle(call, verb)).await
+        }
+        (Verb::Patch, _) => {
+            verbs::patch::patch_type(&call)?;
+            named()?;
+            Box::pin(verbs::patch::handle(call)).await
+        }
+        (Verb::Get | Verb::Update | Verb::Delete, _) => {
+            named()?;
+            item_handler(call, verb).await
+        }
+        _ => collection_handler(call, verb, false).await,
+    }
+}
+
 /// A request's future is as large as its largest verb would be: all but the smallest are kept apart.
 async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
     let offer = if verb == Verb::Create { Offer::Object } else { Offer::Collection };
-    router_checks(&call.request, verb, offer)?;
+    routed(&call, verb, offer)?;
+    collection_handler(call, verb, old_watch).await
+}
+
+async fn collection_handler(call: Call, verb: Verb, old_watch: bool) -> Answer {
     match verb {
         Verb::Create => Box::pin(verbs::create::handle(call)).await,
         Verb::DeleteCollection => Box::pin(verbs::delete::handle_collection(call)).await,
@@ -383,7 +439,11 @@ async fn collection(call: Call, verb: Verb, old_watch: bool) -> Answer {
 }
 
 async fn item(call: Call, verb: Verb) -> Answer {
-    router_checks(&call.request, verb, Offer::Object)?;
+    routed(&call, verb, Offer::Object)?;
+    item_handler(call, verb).await
+}
+
+async fn item_handler(call: Call, verb: Verb) -> Answer {
     match verb {
         Verb::Update => Box::pin(verbs::update::handle(call)).await,
         Verb::Patch => Box::pin(verbs::patch::handle(call)).await,
@@ -392,12 +452,38 @@ async fn item(call: Call, verb: Verb) -> Answer {
     }
 }
 
-/// What the reference's router refuses before any handler runs.
-fn router_checks(request: &Request, verb: Verb, offer: Offer) -> Result<(), Status> {
-    if verb == Verb::Patch && patch_type::PatchType::of(request.header("content-type")).is_none() {
-        return Err(Status::router_unsupported_media_type());
+/// What kube-apiserver's router refuses before any handler runs; who gets past it is told of deprecations.
+fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
+    let (request, resource) = (&call.request, &call.resource);
+    // No router stands before custom resources.
+    if resource.collection.kind.custom.is_none() {
+        if verb == Verb::Patch && patch_type::PatchType::of(request.header("content-type")).is_none() {
+            return Err(Status::router_unsupported_media_type());
+        }
+        negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)?;
     }
-    negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)
+    announce(&resource.description, &resource.collection.features, &request.record, &call.warnings);
+    Ok(())
+}
+
+/// Warns of deprecated resources, and notes for audit and metrics that one was asked for.
+fn announce(description: &ResourceDescription, features: &Features, record: &Record, warnings: &Warnings) {
+    let lifecycle = &description.lifecycle;
+    let emulated = features.emulated();
+    if lifecycle.is_deprecated_in(Release { major: emulated.major, minor: emulated.minor }) {
+        let api_version = description.group_version().to_string();
+        lifecycle.warning(&api_version, &description.kind).into_iter().for_each(|text| warnings.add(text));
+        let removed = lifecycle.removed.map(|release| format!("{}.{}", release.major, release.minor));
+        let removed = Text::from(removed.unwrap_or_default());
+        record.annotate("k8s.io/deprecated", "true");
+        if !removed.is_empty() {
+            record.annotate("k8s.io/removed-release", &removed);
+        }
+        record.note(|facts| facts.deprecated = Some(removed));
+    }
+    if let Some(text) = &description.deprecation {
+        warnings.add(text.to_string());
+    }
 }
 
 #[cfg(test)]

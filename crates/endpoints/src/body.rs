@@ -1,7 +1,7 @@
 //! Reading and decoding request bodies.
 
 use binnacle_meta::{GroupVersion, Status};
-use binnacle_registry::{Context, Resource};
+use binnacle_registry::{Context, Resource, Sent};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
 use binnacle_schema::proto::ProtoError;
@@ -37,13 +37,13 @@ pub(crate) fn object(
     content_type: Option<&str>,
     body: &[u8],
     validation: FieldValidation,
-) -> Result<Value, Status> {
+) -> Result<Sent, Status> {
     let encoding = negotiate::input(content_type)?;
     if let Some(custom) = &resource.collection.kind.custom {
-        return custom::object(context, resource, &**custom, encoding, body, validation);
+        return custom::object(context, resource, &**custom, encoding, body, validation).map(Sent::from);
     }
     let (value, empties) = typed(context, &Expected::of(resource), &resource.message, encoding, body, validation)?;
-    Ok(resource.complete(context, value, empties))
+    Ok(resource.complete(value, empties))
 }
 
 /// What a body must be.
@@ -174,10 +174,11 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
         members.insert("apiVersion", wanted.to_string());
         return Ok(());
     }
-    if registered(expected.kinds, &given, &kind).is_none() {
+    if registered(expected.kinds, expected.group, &given, &kind).is_none() {
         let why = format!(
-            "no kind {kind:?} is registered for version {:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-            given.to_string()
+            "no kind {kind:?} is registered for version {:?} in scheme \"{}\"",
+            given.to_string(),
+            scheme(expected.group)
         );
         return Err(cannot_be_handled(expected, value, &why));
     }
@@ -190,18 +191,36 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
     )))
 }
 
+/// The place in kube-apiserver's sources where the kinds are registered that a group is served with.
+pub(crate) fn scheme(group: &str) -> &'static str {
+    match group {
+        "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:55",
+        "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:28",
+        _ => "pkg/api/legacyscheme/scheme.go:30",
+    }
+}
+
 /// The schema of a kind, if kube-apiserver would read a body as one.
-pub(crate) fn registered<'k>(kinds: &'k dyn Kinds, given: &GroupVersion, kind: &str) -> Option<&'k Message> {
+pub(crate) fn registered<'k>(
+    kinds: &'k dyn Kinds,
+    expected_group: &str,
+    given: &GroupVersion,
+    kind: &str,
+) -> Option<&'k Message> {
+    let together = scheme(expected_group) == scheme(&given.group) || is_shared(kind);
     // The options of requests are in every group but their own.
-    kinds.kind(&given.group, &given.version, kind).filter(|_| given.group != "meta.k8s.io")
+    kinds.kind(&given.group, &given.version, kind).filter(|_| together && given.group != "meta.k8s.io")
+}
+
+/// True for the kinds that are one type for all groups and versions.
+fn is_shared(kind: &str) -> bool {
+    kind.ends_with("Options") || matches!(kind, "WatchEvent" | "Status")
 }
 
 /// Why an object of one kind is none of another, in the words of Go's types.
 pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, expected: &str) -> String {
     let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
-    // One type for all groups and versions.
-    let is_shared = kind.ends_with("Options") || matches!(kind, "WatchEvent" | "Status");
-    let version = if is_shared { "v1" } else { given.version.as_str() };
+    let version = if is_shared(kind) { "v1" } else { given.version.as_str() };
     format!("converting ({version}.{kind}) to ({package}.{expected}): unknown conversion")
 }
 

@@ -17,8 +17,8 @@ use tokio::sync::Semaphore;
 use crate::list_protobuf::Measuring;
 use crate::list_text::TextList;
 use crate::negotiate::{Encoding, Output, Transform};
+use crate::table;
 use crate::table::Include;
-use crate::{respond, table};
 
 /// The pieces of a list.
 pub(crate) trait Making: Send {
@@ -43,9 +43,6 @@ pub(crate) async fn response(
         let what = resource.collection.go_type("List");
         let why = format!("you requested PartialObjectMetadata, but the requested object is a list ({what})");
         return Err(Status::not_acceptable_text(&why));
-    }
-    if output.transform == Transform::None {
-        respond::check_encoding(&resource, output.encoding, "List")?;
     }
     let page = sorted(&resource, output.transform, page)?;
     let kept = output.transform == Transform::None && !output.pretty && output.encoding != Encoding::Yaml;

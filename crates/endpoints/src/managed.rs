@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use binnacle_meta::{GroupVersion, Status, StatusReason};
 use binnacle_patch::apply;
-use binnacle_registry::{Change, Context, Resource, Stored, UpdateOptions, Updated, object};
+use binnacle_registry::{Change, Context, Resource, Sent, Stored, UpdateOptions, Updated, object};
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
 
@@ -27,7 +27,7 @@ pub(crate) async fn create(
     context: &Context,
     resource: &Resource,
     permit: &CreatePermit,
-    object: Value,
+    object: Sent,
     sent: usize,
 ) -> Result<Stored, Status> {
     let spare = (sent > LARGE).then(|| object.clone());
@@ -64,9 +64,7 @@ pub(crate) async fn update(
 /// Notes the manager of all fields of a new object, which is in the resource's version.
 pub(crate) fn created(context: &Context, resource: &Resource, manager: &str, object: &mut Value) {
     // Nobody owns what the server sets.
-    for member in ["deletionTimestamp", "deletionGracePeriodSeconds", "creationTimestamp", "uid", "selfLink"] {
-        object::set_metadata(object, member, None);
-    }
+    object::clear_system_metadata(object);
     updated(context, resource, manager, "", None, object);
 }
 

@@ -55,17 +55,17 @@ pub(crate) enum Offer {
     Collection,
 }
 
-/// Agrees on the form of the answer, the router's check having passed. For watches, `watching` leaves out what has no stream form.
-pub(crate) fn output(request: &Request, watching: bool) -> Result<Output, Status> {
-    agree(request, watching, true)
+/// The forms that not everything has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forms {
+    pub(crate) table: bool,
+    /// The object itself in protobuf; tables and metadata always have that form.
+    pub(crate) protobuf: bool,
 }
 
-/// As [`output`], for what may have no table: who asks for one is given the next alternative.
-pub(crate) fn output_of(request: &Request, has_table: bool) -> Result<Output, Status> {
-    agree(request, false, has_table)
-}
-
-fn agree(request: &Request, watching: bool, has_table: bool) -> Result<Output, Status> {
+/// Agrees on the form of the answer, the router's check having passed. For watches, `watching` leaves out what has no stream
+/// form. Who asks for a form that there is not is given the next alternative.
+pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<Output, Status> {
     let accept = request.header("accept").unwrap_or("");
     let pretty = pretty(request);
     if accept.is_empty() {
@@ -80,7 +80,10 @@ fn agree(request: &Request, watching: bool, has_table: bool) -> Result<Output, S
             if (stream || watching) && encoding == Encoding::Yaml {
                 continue;
             }
-            if !has_table && matches!(transform, Transform::Table(_)) {
+            if !forms.table && matches!(transform, Transform::Table(_)) {
+                continue;
+            }
+            if !forms.protobuf && encoding == Encoding::Protobuf && transform == Transform::None {
                 continue;
             }
             return Ok(Output { encoding, transform, pretty: pretty || is_pretty(clause) });

@@ -2,6 +2,7 @@
 
 use std::num::ParseIntError;
 
+use binnacle_features::Features;
 use binnacle_meta::{
     FieldError, FieldErrors, FieldPath, FieldSelector, FieldTerm, GroupKind, LabelSelector, Status, Text, int_error,
 };
@@ -65,6 +66,7 @@ pub(crate) fn collection(
     query: &Query,
     info: &RequestInfo,
     resource: &ResourceDescription,
+    features: &Features,
     force_watch: bool,
 ) -> Result<CollectionParams, Status> {
     let mut params = CollectionParams { watch: force_watch || boolean(query, "watch"), ..CollectionParams::default() };
@@ -83,12 +85,12 @@ pub(crate) fn collection(
     let watch = boolean(query, "watch");
     let from_now = matches!(params.resource_version.as_str(), "" | "0");
     let unsaid = params.send_initial_events.is_none() && version_match.is_empty();
-    if watch && from_now && unsaid && binnacle_features::enabled("WatchList") {
+    if watch && from_now && unsaid && features.enabled("WatchList") {
         // Such watches have always begun with what is there; now they tell where it ends (KEP 3157).
         params.send_initial_events = Some(true);
         version_match = NOT_OLDER_THAN;
     }
-    validate_match(&params, watch, version_match, continue_token)?;
+    validate_match(&params, features, watch, version_match, continue_token)?;
     params.list.fields = fields
         .transform(|label, value| resource.field_labels.resolve(label).map(|field| (field.into(), value.into())))
         .map_err(Status::bad_request)?;
@@ -140,6 +142,7 @@ fn list_version(params: &CollectionParams, version_match: &str, single: bool) ->
 
 fn validate_match(
     params: &CollectionParams,
+    features: &Features,
     watch: bool,
     version_match: &str,
     continue_token: &str,
@@ -157,7 +160,7 @@ fn validate_match(
                 let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
                 errors.push(FieldError::forbidden(&path, detail));
             }
-            if !binnacle_features::enabled("WatchList") {
+            if !features.enabled("WatchList") {
                 let path = FieldPath::new("sendInitialEvents");
                 let detail = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
                 errors.push(FieldError::forbidden(&path, detail));
@@ -250,13 +253,18 @@ pub fn write(query: &Query, kind: WriteKind) -> Result<WriteParams, Status> {
 
 /// DeleteOptions from the query, for deletes without a body.
 pub(crate) fn delete(query: &Query) -> Result<DeleteOptions, Status> {
+    // Preconditions are parameters as well, though they stand in a structure in bodies.
+    let precondition = |name: &str| query.get(name).filter(|given| !given.is_empty()).map(Text::from);
+    let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
     Ok(DeleteOptions {
+        has_preconditions: uid.is_some() || resource_version.is_some(),
+        uid,
+        resource_version,
         grace_period_seconds: integer(query, "gracePeriodSeconds")?,
         orphan_dependents: query.contains("orphanDependents").then(|| boolean(query, "orphanDependents")),
         propagation_policy: query.get("propagationPolicy").map(Text::from),
         dry_run: dry_run(query),
         ignore_read_error: boolean(query, "ignoreStoreReadErrorWithClusterBreakingPotential"),
-        ..DeleteOptions::default()
     })
 }
 

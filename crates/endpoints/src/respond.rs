@@ -27,7 +27,6 @@ pub fn object(
                     canonical::canonicalize(&mut object, &resource.message);
                 });
             }
-            check_encoding(resource, output.encoding, "")?;
             debug_assert!(
                 resource.collection.kind.custom.is_some() || canonical::is_canonical(&object, &resource.message),
                 "{object:?}"
@@ -48,19 +47,6 @@ pub fn object(
     };
     let message = partial::message(output.transform);
     Ok(bytes(code, output.encoding.media_type(), encode(&value, message, output.encoding, output.pretty)))
-}
-
-/// Custom resources have no form in protobuf; `suffix` is `List` for lists.
-///
-/// Errors: 406, in the words of Go's types.
-pub(crate) fn check_encoding(resource: &Resource, encoding: Encoding, suffix: &str) -> Result<(), Status> {
-    if encoding != Encoding::Protobuf || resource.collection.kind.custom.is_none() {
-        return Ok(());
-    }
-    let what = resource.collection.go_type(suffix);
-    Err(Status::not_acceptable_text(&format!(
-        "object {what} does not implement the protobuf marshalling interface and cannot be encoded to a protobuf message"
-    )))
 }
 
 /// An object that belongs to no resource (scales, reviews), with its own schema.

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use binnacle_features::Features;
 use binnacle_meta::Status;
 use binnacle_registry::ListOptions;
 use binnacle_request::{Request, Response};
@@ -13,8 +14,12 @@ use crate::table::{Include, table};
 use crate::{params, respond};
 
 /// The options of a list, refused as the reference does.
-pub fn list_options(request: &Request, resource: &ResourceDescription) -> Result<ListOptions, Status> {
-    params::collection(&request.query, &request.info, resource, false).map(|params| params.list)
+pub fn list_options(
+    request: &Request,
+    resource: &ResourceDescription,
+    features: &Features,
+) -> Result<ListOptions, Status> {
+    params::collection(&request.query, &request.info, resource, features, false).map(|params| params.list)
 }
 
 /// An object, or a list of such, in the negotiated form. `columns` are needed where the special has a table.
@@ -45,19 +50,26 @@ pub fn respond(
         }
         Transform::PartialMetadata(version) => match items {
             None => (partial(&value, version), transformed("PartialObjectMetadata")),
-            Some(_) => return Err(refuse("PartialObjectMetadata", "a list")),
+            Some(_) => return Err(refuse("PartialObjectMetadata", "a list", message)),
         },
         Transform::PartialMetadataList(version) => match items {
             Some(items) => (partial_list(&value, &items, version), transformed("PartialObjectMetadataList")),
-            None => return Err(refuse("PartialObjectMetadataList", "not a list")),
+            None => return Err(refuse("PartialObjectMetadataList", "not a list", message)),
         },
     };
     let body = respond::encode(&value, message, output.encoding, output.pretty);
     Ok(respond::bytes(code, output.encoding.media_type(), body))
 }
 
-fn refuse(wanted: &str, is: &str) -> Status {
-    Status::not_acceptable_text(&format!("you requested {wanted}, but the requested object is {is}"))
+/// Names the internal Go type as well: `*authorization.SubjectAccessReview` of `io.k8s.api.authorization.v1.S...`.
+fn refuse(wanted: &str, is: &str, message: &Message) -> Status {
+    let mut parts = message.name.rsplit('.');
+    let (name, version, group) = (parts.next(), parts.next(), parts.next());
+    let package = if group == Some("meta") { version } else { group };
+    let (package, name) = (package.unwrap_or_default(), name.unwrap_or_default());
+    Status::not_acceptable_text(&format!(
+        "you requested {wanted}, but the requested object is {is} (*{package}.{name})"
+    ))
 }
 
 fn transformed(kind: &str) -> Option<&'static Message> {

@@ -23,7 +23,7 @@ use binnacle_schema::Value;
 
 pub(crate) use self::patched::wrong_type_meta;
 use crate::api::UnsafeDeletes;
-use crate::negotiate::{self, Output, Transform};
+use crate::negotiate::{self, Forms, Output, Transform};
 use crate::params::WriteParams;
 use crate::table::Include;
 
@@ -63,7 +63,10 @@ impl Call {
     }
 
     pub(crate) fn output(&self, watching: bool) -> Result<Output, Status> {
-        negotiate::output(&self.request, watching)
+        // Of the others kube-apiserver makes no tables.
+        let table = self.subresource.is_empty() || matches!(self.subresource.as_str(), "status" | "scale");
+        let protobuf = self.resource.collection.kind.custom.is_none();
+        negotiate::output(&self.request, watching, Forms { table, protobuf })
     }
 
     /// What rows carry of their objects; who gets no table is not asked.

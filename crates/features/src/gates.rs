@@ -1,6 +1,6 @@
 //! The gates of one process: the defaults of a version and what `--feature-gates` says about them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::table::{Spec, Stage, TABLE};
 use crate::version::Version;
@@ -16,8 +16,8 @@ pub struct Gates {
     compatible: Version,
     /// What differs from the defaults, or was said to be as they are.
     set: BTreeMap<&'static str, bool>,
-    /// The answer for each gate, since it is asked for in every write.
-    on: HashMap<&'static str, bool>,
+    /// The answer for each gate by name, since some are asked for in every write.
+    on: Vec<(&'static str, bool)>,
     warnings: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Gates {
     /// The defaults of a version.
     pub fn of(emulated: Version) -> Self {
         let compatible = emulated.previous().max(Version::FLOOR);
-        let mut gates = Self { emulated, compatible, set: BTreeMap::new(), on: HashMap::new(), warnings: Vec::new() };
+        let mut gates = Self { emulated, compatible, set: BTreeMap::new(), on: Vec::new(), warnings: Vec::new() };
         gates.settle();
         gates
     }
@@ -92,12 +92,17 @@ impl Gates {
 
 impl Gates {
     pub fn enabled(&self, feature: &str) -> bool {
-        self.on.get(feature).copied().unwrap_or(false)
+        self.find(feature).unwrap_or(false)
     }
 
     /// Whether there is such a gate at all.
     pub fn knows(&self, feature: &str) -> bool {
-        self.on.contains_key(feature)
+        self.find(feature).is_some()
+    }
+
+    fn find(&self, feature: &str) -> Option<bool> {
+        let at = self.on.binary_search_by(|(name, _)| (*name).cmp(feature)).ok()?;
+        self.on.get(at).map(|(_, on)| *on)
     }
 
     pub fn emulated(&self) -> Version {
@@ -166,6 +171,7 @@ impl Gates {
     fn settle(&mut self) {
         let default = |name: &str| TABLE.spec(name, self.emulated).is_some_and(|spec| spec.default);
         let on = |name: &&'static str| self.set.get(name).copied().unwrap_or_else(|| default(name));
+        // The table is sorted.
         self.on = TABLE.gates.keys().map(|name| (*name, on(name))).collect();
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -31,6 +32,8 @@ pub struct FlowControl {
     current: ArcSwap<Current>,
     /// Changes come one after the other.
     changing: Mutex<()>,
+    /// True once [`FlowControl::run`] was begun.
+    running: AtomicBool,
 }
 
 /// One configuration.
@@ -71,7 +74,15 @@ impl FlowControl {
         let metrics = Metrics::register(registry)?;
         let current = ArcSwap::default();
         let hasher = RandomState::new();
-        let control = Self { total_seats, counts, metrics, hasher, current, changing: Mutex::new(()) };
+        let control = Self {
+            total_seats,
+            counts,
+            metrics,
+            hasher,
+            current,
+            changing: Mutex::new(()),
+            running: AtomicBool::new(false),
+        };
         control.configure(Vec::new(), Vec::new());
         Ok(Arc::new(control))
     }
@@ -160,8 +171,14 @@ impl FlowControl {
         }
     }
 
+    /// True once seats go where they are needed.
+    pub fn is_running(&self) -> bool {
+        self.running.load(Ordering::Acquire)
+    }
+
     /// Lets seats go where they are needed, for as long as the server runs.
     pub async fn run(self: Arc<Self>) {
+        self.running.store(true, Ordering::Release);
         loop {
             tokio::time::sleep(ADJUST_EVERY).await;
             self.adjust(Instant::now());

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, Write};
 
+use binnacle_features::Features;
 use binnacle_kinds::{strategy, tables};
 use binnacle_meta::GroupVersion;
 use binnacle_schema::{Limits, Object, Value, decode, json};
@@ -27,7 +28,9 @@ fn judge(question: &Value) -> Result<Value, String> {
     let kind = new.str_at(&["kind"]).to_owned();
     let message = tables::kind(&version.group, &version.version, &kind).ok_or("an unknown kind")?;
     let strategy = strategy(&version.group, &kind);
-    let situation = Situation { now: 1_767_225_600, namespace: "", api_version: &api_version, dry_run: true };
+    let features = Features::default();
+    let situation =
+        Situation { features: &features, now: 1_767_225_600, namespace: "", api_version: &api_version, dry_run: true };
     let read = |object: &Value| {
         let mut object = decode::value(object.clone(), message).map_err(|error| error.to_string())?.value;
         strategy.set_defaults(&version.version, &mut object);

@@ -3,6 +3,8 @@
 
 use binnacle_schema::Value;
 
+use crate::Features;
+
 /// A feature and the fields that are its own, as paths; `*` stands for every item of a list and every value of a map.
 pub(crate) struct Gated {
     pub(crate) feature: &'static str,
@@ -10,8 +12,8 @@ pub(crate) struct Gated {
 }
 
 /// Drops the fields of features that are off and not in use.
-pub(crate) fn drop_disabled(object: &mut Value, old: Option<&Value>, gated: &[Gated]) {
-    drop_unless(object, old, gated, binnacle_features::enabled);
+pub(crate) fn drop_disabled(features: &Features, object: &mut Value, old: Option<&Value>, gated: &[Gated]) {
+    drop_unless(object, old, gated, |gate| features.enabled(gate));
 }
 
 fn drop_unless(object: &mut Value, old: Option<&Value>, gated: &[Gated], enabled: impl Fn(&str) -> bool) {

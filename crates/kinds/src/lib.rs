@@ -11,7 +11,6 @@ mod apps;
 mod autoscaling;
 mod batch;
 mod built_in;
-mod capabilities;
 mod certificates;
 mod checks;
 mod conversion;
@@ -35,12 +34,14 @@ mod scheduling;
 mod storage;
 mod storagemigration;
 pub mod tables;
+#[cfg(test)]
+mod testing;
 mod tree;
 mod workload;
 
 pub use all::strategy;
 pub use apiextensions::structural_violations;
+pub(crate) use binnacle_features::Features;
 pub(crate) use binnacle_scheme::{DeleteGrace, MetadataCheck, Plain, Situation, Strategy, spec_generation};
 pub use built_in::BuiltInKinds;
-pub use capabilities::set_allow_privileged;
 pub use conversion::{Convert, conversion};

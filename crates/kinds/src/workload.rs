@@ -6,6 +6,7 @@ use binnacle_meta::FieldPath;
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
+use crate::Features;
 use crate::equality::equal;
 use crate::gated::Gated;
 use crate::pod_spec::{drop_disabled_spec_fields, warnings};
@@ -13,16 +14,22 @@ use crate::spec_generation;
 use crate::tree::keep;
 
 /// The usual create: no status, the first generation, a template without what is off.
-pub(crate) fn prepare_create(object: &mut Value, template: &[&str]) {
+pub(crate) fn prepare_create(features: &Features, object: &mut Value, template: &[&str]) {
     object.make_object().remove("status");
     spec_generation(object, None, |_, _| true);
-    drop_disabled_template_fields(object, None, template);
+    drop_disabled_template_fields(features, object, None, template);
 }
 
 /// The usual update: the status stays, and a new spec is a new generation.
-pub(crate) fn prepare_update(object: &mut Value, old: &Value, template: &[&str], spec_definition: &str) {
+pub(crate) fn prepare_update(
+    features: &Features,
+    object: &mut Value,
+    old: &Value,
+    template: &[&str],
+    spec_definition: &str,
+) {
     keep(object, old, "status");
-    drop_disabled_template_fields(object, Some(old), template);
+    drop_disabled_template_fields(features, object, Some(old), template);
     spec_generation(object, Some(old), |object, old| !equal(spec_definition, object.get("spec"), old.get("spec")));
 }
 
@@ -41,10 +48,15 @@ pub(crate) const REPLICAS_GATED: &[Gated] =
     &[Gated { feature: "DeploymentReplicaSetTerminatingReplicas", fields: &[&["status", "terminatingReplicas"]] }];
 
 /// Drops from the template at a path what is off in this version.
-pub(crate) fn drop_disabled_template_fields(object: &mut Value, old: Option<&Value>, template: &[&str]) {
+pub(crate) fn drop_disabled_template_fields(
+    features: &Features,
+    object: &mut Value,
+    old: Option<&Value>,
+    template: &[&str],
+) {
     let path = [template, &["spec"]].concat();
     if let Some(spec) = object.at_mut(&path).filter(|spec| !spec.is_null()) {
-        drop_disabled_spec_fields(spec, old.and_then(|old| old.at(&path)));
+        drop_disabled_spec_fields(features, spec, old.and_then(|old| old.at(&path)));
     }
 }
 

@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
+use binnacle_features::Features;
 use binnacle_kinds::{strategy, tables};
 use binnacle_meta::{FieldPath, GroupKind, Status};
 use binnacle_schema::{Limits, Message, Object, Value, canonical, decode, defaults, json};
@@ -64,7 +66,8 @@ const FOREIGN_CASES: [&str; 15] = [
 const NOW: &str = "2023-11-14T22:13:20Z";
 
 fn situation(api_version: &str) -> Situation<'_> {
-    Situation { now: 1_700_000_000, namespace: "ns", api_version, dry_run: false }
+    static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
+    Situation { now: 1_700_000_000, namespace: "ns", api_version, dry_run: false, features: &FEATURES }
 }
 
 #[test]
@@ -349,7 +352,7 @@ impl Kind {
     }
 
     fn validate_create(&self, object: &Value) -> binnacle_meta::FieldErrors {
-        let rule = |name: &str, prefix| self.strategy.validate_name(name, prefix);
+        let rule = |name: &str, prefix| self.strategy.validate_name(&Features::default(), name, prefix);
         let none = Value::Null;
         let path = FieldPath::new("metadata");
         let mut errors = metadata::validate(object.get("metadata").unwrap_or(&none), self.namespaced, rule, &path);

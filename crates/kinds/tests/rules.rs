@@ -18,8 +18,10 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::{env, fs};
 
+use binnacle_features::Features;
 use binnacle_kinds::{conversion, strategy, tables};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Limits, Value, decode, defaults};
@@ -117,7 +119,8 @@ impl Subject {
 
     fn situation(&self) -> Situation<'static> {
         let namespace = if self.0.namespaced { "ns" } else { "" };
-        Situation { now: 1_767_225_600, namespace, api_version: "", dry_run: false }
+        static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
+        Situation { now: 1_767_225_600, namespace, api_version: "", dry_run: false, features: &FEATURES }
     }
 
     /// An object as the registry sees it: with defaults, in the stored version.

@@ -23,26 +23,17 @@ mod parse;
 mod serving;
 mod storage;
 mod table;
-mod values;
 
 use std::ffi::OsString;
 
-use binnacle_controlplane::EndpointReconciler;
-use binnacle_meta::go_quote;
-use binnacle_metrics::ExposedOptions;
+use binnacle_apiserver::settings::{
+    Admission, ApiEnablement, Authentication, Authorization, Debugging, Generic, Host, Misc, Serving, Settings, Storage,
+};
 
-pub(crate) use admission::Admission;
-pub(crate) use api_enablement::ApiEnablement;
-pub(crate) use authentication::{Authentication, Issuers, Webhook};
-pub(crate) use authorization::{Authorization, Source};
-pub(crate) use features::Features;
-pub(crate) use generic::Generic;
 pub(crate) use logs::{LogFormat, Logs, Module, Verbosity};
-pub(crate) use misc::Misc;
-pub(crate) use serving::Serving;
-pub(crate) use storage::{Etcd, Storage};
 pub(crate) use table::FlagError;
 
+use parse::Given;
 use table::Group;
 
 /// The groups in the order of `--help`.
@@ -72,25 +63,20 @@ pub(crate) enum Command {
     Serve(Box<Config>),
 }
 
-/// The settings of a server.
+/// What the program is told.
 #[derive(Debug)]
 pub(crate) struct Config {
-    pub(crate) generic: Generic,
-    pub(crate) features: Features,
-    pub(crate) storage: Storage,
-    pub(crate) serving: Serving,
-    pub(crate) auditing: binnacle_audit::Options,
-    pub(crate) authentication: Authentication,
-    pub(crate) authorization: Authorization,
-    pub(crate) api_enablement: ApiEnablement,
-    pub(crate) admission: Admission,
-    pub(crate) exposed_metrics: ExposedOptions,
+    pub(crate) settings: Settings,
     pub(crate) logs: Logs,
-    pub(crate) misc: Misc,
     /// All flags with their values, as `/flagz` shows them.
     pub(crate) shown: Vec<(String, String)>,
     /// Flags that were given and change nothing, with the reasons.
     pub(crate) inert: Vec<(&'static str, &'static str)>,
+}
+
+/// Settings that are read from flags.
+trait FromFlags: Sized {
+    fn read(given: &Given) -> Result<Self, FlagError>;
 }
 
 /// Reads the arguments behind the program's name.
@@ -105,44 +91,51 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     let generic = Generic::read(&given)?;
     // First of all, so that what else is wrong is logged as asked for.
     let logs = Logs::read(&given, generic.gates.enabled("LoggingAlphaOptions"))?;
-    let api_enablement = ApiEnablement::read(&given, &generic)?;
-    let mut config = Config {
+    let settings = Settings {
         generic,
-        features: Features::read(&given)?,
-        inert: inert::given(&given),
-        shown: given.shown(),
+        debugging: Debugging::read(&given)?,
         storage: Storage::read(&given)?,
         serving: Serving::read(&given)?,
         auditing: auditing::read(&given)?,
         authentication: Authentication::read(&given)?,
         authorization: Authorization::read(&given)?,
-        api_enablement,
+        api_enablement: ApiEnablement::read(&given)?,
         admission: Admission::read(&given)?,
         exposed_metrics: metrics::read(&given)?,
-        logs,
         misc: Misc::read(&given)?,
+        host: Host::default(),
     };
-    check_families(&config)?;
-    // Who may do everything must be somebody.
-    config.authentication.anonymous &= !config.authorization.allows_everything();
-    Ok(Command::Serve(Box::new(config)))
+    check_peers(&given, &settings)?;
+    let settings = settings.checked().map_err(|error| FlagError::new(error.to_string()))?;
+    Ok(Command::Serve(Box::new(Config { settings, logs, shown: given.shown(), inert: inert::given(&given) })))
 }
 
-/// The service `kubernetes` has one address, and endpoints of another family would lead nowhere.
-fn check_families(config: &Config) -> Result<(), FlagError> {
-    let Some(advertised) = config.generic.advertise_address else { return Ok(()) };
-    let range = &config.misc.service_cluster_ip_ranges[0];
-    if config.misc.endpoint_reconciler == EndpointReconciler::None || range.address.is_ipv4() == advertised.is_ipv4() {
-        return Ok(());
+/// What servers of one cluster need to find each other makes no sense without the gate.
+fn check_peers(given: &parse::Given, settings: &Settings) -> Result<(), FlagError> {
+    const GATE: &str = "UnknownVersionInteroperabilityProxy";
+    let is_on = settings.generic.gates.enabled(GATE);
+    for flag in ["peer-ca-file", "peer-advertise-ip", "peer-advertise-port"] {
+        if !is_on && given.text(flag).is_some() {
+            return Err(FlagError::new(format!("--{flag} requires {GATE} feature to be turned on")));
+        }
     }
-    let [range, advertised] = [range.to_string(), advertised.to_string()].map(|text| go_quote(&text));
-    Err(FlagError::new(format!("service IP family {range} must match public address family {advertised}")))
+    if settings.misc.peer_ca.is_some() {
+        for flag in ["cert", "key"] {
+            if given.text(&format!("proxy-client-{flag}-file")).is_none() {
+                return Err(FlagError::new(format!(
+                    "error building peer proxy handler, proxy-{flag}-file not specified"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
+    use binnacle_apiserver::settings::Source;
     use binnacle_meta::GroupResource;
     use binnacle_registry::{MediaType, Uncached};
 
@@ -152,7 +145,7 @@ mod tests {
         parse(arguments.iter().map(OsString::from)).map_err(|error| error.to_string())
     }
 
-    fn config(arguments: &[&str]) -> Config {
+    fn program(arguments: &[&str]) -> Config {
         match run(arguments) {
             Ok(Command::Serve(config)) => *config,
             Ok(Command::Print(text)) => panic!("{text}"),
@@ -160,7 +153,11 @@ mod tests {
         }
     }
 
-    fn modes(config: &Config) -> Vec<&str> {
+    fn config(arguments: &[&str]) -> Settings {
+        program(arguments).settings
+    }
+
+    fn modes(config: &Settings) -> Vec<&str> {
         match &config.authorization.source {
             Source::Flags(config) => config.authorizers.iter().map(|authorizer| authorizer.name.as_str()).collect(),
             Source::File(path) => panic!("{path:?}"),
@@ -176,7 +173,14 @@ mod tests {
         assert_eq!(config.misc.service_node_port_range.to_string(), "30000-32767");
         assert_eq!(config.authentication.service_accounts.issuers, ["https://kubernetes.default.svc"]);
         assert!(config.misc.allow_privileged && !config.storage.ephemeral);
-        assert_eq!((config.logs.format, config.logs.verbosity, config.logs.split), (LogFormat::Text, 0, false));
+        let logs = program(&[]).logs;
+        assert_eq!((logs.format, logs.verbosity, logs.split), (LogFormat::Text, 0, false));
+    }
+
+    #[test]
+    fn without_flags_the_settings_are_those_of_the_library() {
+        let [read, default] = [config(&[]), Settings::default()].map(|settings| format!("{settings:#?}"));
+        assert_eq!(read, default);
     }
 
     #[test]
@@ -187,8 +191,8 @@ mod tests {
             &["--secure_port=1", "--ephemeral=T", "-v4"],
             &["--secure-port=7", "--secure_port", "1", "--ephemeral=0", "--ephemeral", "--v=4"],
         ] {
-            let config = config(arguments);
-            assert_eq!((config.serving.secure_port, config.storage.ephemeral, config.logs.verbosity), (1, true, 4));
+            let Config { settings, logs, .. } = program(arguments);
+            assert_eq!((settings.serving.secure_port, settings.storage.ephemeral, logs.verbosity), (1, true, 4));
         }
         assert_eq!(modes(&config(&["--authorization-mode="])), ["alwaysallow"]);
         let both = config(&["--authorization-mode=AlwaysAllow", "--authorization-mode=AlwaysDeny"]);

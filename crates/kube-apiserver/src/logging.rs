@@ -8,20 +8,20 @@ mod output;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_server::DebugFlag;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::flags::Logs;
-
-pub(crate) use levels::Levels;
+use crate::flags::{Logs, Verbosity};
 
 use format::LogLayer;
+use levels::Levels;
 use output::Output;
 
 /// What can be asked of the log while it is written.
 pub(crate) struct Logging {
     /// How much is logged; `/debug/flags/v` changes it.
-    pub(crate) levels: Arc<Levels>,
+    levels: Arc<Levels>,
     output: Arc<Output>,
 }
 
@@ -39,6 +39,16 @@ pub(crate) fn start(logs: &Logs) -> Logging {
 }
 
 impl Logging {
+    /// `/debug/flags/v`.
+    pub(crate) fn level_flag(&self) -> DebugFlag {
+        let levels = self.levels.clone();
+        DebugFlag::new("v", move |text| {
+            let Verbosity(verbosity) = text.parse()?;
+            levels.set(verbosity);
+            Ok(format!("successfully set klog.logging.verbosity to {text}"))
+        })
+    }
+
     /// Writes what is held back.
     pub(crate) fn flush(&self) {
         self.output.flush();

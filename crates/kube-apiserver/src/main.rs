@@ -1,37 +1,18 @@
 //! The program: flags, then a server that runs until it is told to stop.
 
-mod admin_socket;
-mod assemble;
-mod authentication;
-mod authorities;
-mod authorization;
-mod bound_objects;
-mod data_dir;
 mod descriptors;
-mod embedded_metrics;
-mod encryption;
-mod fairness;
 mod flags;
-mod health;
-mod identity;
-mod issuers;
-mod kubeconfig;
 mod logging;
 mod notify;
-mod openid;
-mod pki;
-mod reload;
-mod renewal;
 mod signals;
-mod storage_metrics;
-mod stores;
-mod timed_store;
-mod upkeep;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use assemble::Outset;
+use binnacle_apiserver::settings::{DiskFailure, Host};
+use binnacle_apiserver::{Handle, Server, Settings};
+use binnacle_server::KUBERNETES_VERSION;
 use flags::{Command, Config};
 use notify::Notify;
 
@@ -39,6 +20,12 @@ use notify::Notify;
 /// that the system's allocator needs, at the same memory per connection.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// How long a start keeps silent when something that every cluster has cannot be made.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
+const DISK_FAILED: i32 = 74;
 
 fn main() -> ExitCode {
     let outcome = match flags::parse(std::env::args_os().skip(1)) {
@@ -60,19 +47,17 @@ fn main() -> ExitCode {
 }
 
 fn serve(config: Config) -> Result<(), String> {
-    let logging = logging::start(&config.logs);
-    config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-    binnacle_features::install(config.generic.gates.clone());
-    binnacle_kinds::set_allow_privileged(config.misc.allow_privileged);
-    // Two at least, so that one handshake does not hold up the next.
-    let front = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_name("front")
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start the runtime of the listener: {error}"))?;
-    let outset =
-        Outset { front: front.handle().clone(), descriptors: descriptors::raise(), levels: logging.levels.clone() };
+    let Config { mut settings, logs, shown, inert } = config;
+    let logging = logging::start(&logs);
+    for (flag, why) in &inert {
+        tracing::warn!("--{flag} has no effect: {why}");
+    }
+    settings.host = Host {
+        descriptors: Some(descriptors::raise()),
+        on_disk_failure: DiskFailure::EndProcess(DISK_FAILED),
+        flags: shown,
+        debug_flags: vec![logging.level_flag()],
+    };
     // Two at least: one long computation must not keep others from being answered.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -80,36 +65,66 @@ fn serve(config: Config) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start the runtime: {error}"))?;
-    let result = runtime.block_on(async {
-        // Before anything else, so that a signal during the start is not lost.
-        let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
-        let assembled = assemble::assemble(config, outset).await.map_err(|error| error.to_string())?;
-        let notify = Notify::of_environment();
-        let begun = |greeting: &str| {
-            say(greeting);
-            notify.iter().for_each(Notify::ready);
-        };
-        let told = async {
-            stop.await;
-            notify.iter().for_each(Notify::stopping);
-        };
-        let alive = async {
-            match &notify {
-                Some(notify) => notify.keep_alive().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = assembled.run(begun, told) => {}
-            () = alive => {}
-        }
-        Ok(())
-    });
+    let result = runtime.block_on(run(settings));
     // Whatever still blocks a thread (a log that nobody reads) does not keep the process alive.
     runtime.shutdown_background();
-    front.shutdown_background();
     logging.flush();
     result
+}
+
+/// Serves until a signal. The greeting is printed once what every cluster has is there: who reads it can rely on
+/// `/readyz`, and on the rights that everybody has.
+async fn run(settings: Settings) -> Result<(), String> {
+    // Before anything else, so that a signal during the start is not lost.
+    let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;
+    tokio::pin!(stop);
+    let server = Server::start(settings).await.map_err(|error| error.to_string())?;
+    let notify = Notify::of_environment();
+    let alive = async {
+        match &notify {
+            Some(notify) => notify.keep_alive().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = until_stopped(server, stop, notify.as_ref()) => {}
+        () = alive => {}
+    }
+    Ok(())
+}
+
+/// The whole life of a server that was started, of which the supervisor is told.
+async fn until_stopped(mut server: Handle, mut stop: impl Future<Output = ()> + Unpin, notify: Option<&Notify>) {
+    let stopped = tokio::select! {
+        () = &mut stop => true,
+        ready = tokio::time::timeout(START_PATIENCE, server.ready()) => {
+            if !matches!(ready, Ok(Err(_))) {
+                say(&greeting(&server));
+                notify.into_iter().for_each(Notify::ready);
+            }
+            false
+        }
+    };
+    if !stopped {
+        tokio::select! {
+            () = stop => {}
+            () = server.ended() => {}
+        }
+    }
+    notify.into_iter().for_each(Notify::stopping);
+    server.stop().await;
+}
+
+/// The lines of a start.
+fn greeting(server: &Handle) -> String {
+    format!(
+        "Kubernetes {KUBERNETES_VERSION} API at {}\nData: {}\nTry: {} get namespaces\nControllers are not part of \
+         it. To see deployments come true: {}\n",
+        server.url(),
+        server.place(),
+        server.kubectl(),
+        server.controllers()
+    )
 }
 
 /// Standard output may be closed; that is no reason to fail.

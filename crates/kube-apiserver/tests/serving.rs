@@ -19,7 +19,7 @@ async fn health() {
         ("/livez/poststarthook/rbac/bootstrap-roles", "ok"),
         ("/livez/poststarthook/apiservice-status-remote-available-controller", "ok"),
         ("/livez/etcd", "ok"),
-        ("/livez?verbose", "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]poststarthook/"),
+        ("/livez?verbose", "[+]ping ok\n[+]log ok\n[+]loopback-serving-certificate ok\n[+]etcd ok\n[+]poststarthook/"),
         ("/healthz?verbose&exclude=etcd", "[+]etcd excluded: ok\n"),
         ("/readyz?verbose", "[+]shutdown ok\nreadyz check passed\n"),
         ("/version", "\"minor\": \"36\""),

@@ -1,13 +1,14 @@
 //! Answers of admission webhooks.
 
 use binnacle_admission_webhooks::read_answer;
+use binnacle_kinds::BuiltInKinds;
 use binnacle_schema::{Limits, Value, json};
 
 /// The input is what a webhook answers. Whatever it is, it is read as an answer or refused in so many words, and what a
 /// refusal passes on is a Status that clients can read.
 pub fn review_answer(data: &[u8]) {
     for mutating in [true, false] {
-        for told in read_answer(data, mutating) {
+        for told in read_answer(&BuiltInKinds, data, mutating) {
             match told {
                 Ok(status) => {
                     let limits = Limits { max_bytes: usize::MAX, max_memory: usize::MAX, ..Limits::default() };

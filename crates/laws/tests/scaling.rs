@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use binnacle_features::Features;
 use binnacle_kinds::tables::Kind;
 use binnacle_kinds::{strategy, tables};
 use binnacle_meta::FieldPath;
@@ -164,7 +165,9 @@ impl Place {
         };
         let (Some(object), Some(old)) = (decoded(new), decoded(old)) else { return };
         let api_version = self.kind.group_version_kind().api_version();
-        let situation = Situation { now: 0, namespace: "a", api_version: &api_version, dry_run: false };
+        let features = Features::default();
+        let situation =
+            Situation { features: &features, now: 0, namespace: "a", api_version: &api_version, dry_run: false };
         let strategy = strategy(self.kind.group, self.kind.kind);
         let metadata_of = |object: &Value| object.get("metadata").cloned().unwrap_or(Value::Null);
         let path = FieldPath::new("metadata");

@@ -31,12 +31,15 @@ fn merge(target: &mut Object, patch: &Object) {
     }
 }
 
-/// A copy without the members that are `null`, at any depth. Elements of lists stay.
+/// A copy without the members that are `null`, at any depth, its members by name: kube-apiserver makes maps of all
+/// objects that it looks for nulls in. Elements of lists stay.
 fn pruned(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let members = object.iter().filter(|(_, member)| !member.is_null());
-            Value::Object(members.map(|(name, member)| (name.clone(), pruned(member))).collect())
+            let mut members: Object = members.map(|(name, member)| (name.clone(), pruned(member))).collect();
+            members.sort_by_name();
+            Value::Object(members)
         }
         Value::List(items) => Value::List(items.iter().map(pruned).collect()),
         other => other.clone(),

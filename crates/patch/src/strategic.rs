@@ -31,6 +31,30 @@ pub fn apply(live: Value, patch: &Value, message: &Message) -> Result<Value, Str
     merge_map(live.into_object().unwrap_or_default(), patch, Meta::Struct(message)).map(Value::Object)
 }
 
+/// What applying a patch to `live` leaves of it, where it applies: a directive to replace is gone from its map, and so
+/// are the nulls of what is new and the orders that lists have got.
+pub fn left(patch: &Value, live: &Value) -> Value {
+    let Value::Object(members) = patch else { return patch.clone() };
+    if let Some(directive) = members.get(DIRECTIVE) {
+        let replaces = directive.as_str() == Some("replace");
+        let kept = members.iter().filter(|(name, _)| !replaces || *name != DIRECTIVE);
+        return Value::Object(kept.map(|(name, member)| (name.clone(), member.clone())).collect());
+    }
+    let ordered = |name: &str| members.get(&format!("{ELEMENT_ORDER}/{name}")).is_some();
+    let kept =
+        members.iter().filter(|(name, _)| *name != RETAIN_KEYS && !name.starts_with(ELEMENT_ORDER) && !ordered(name));
+    let kept = kept.map(|(name, change)| {
+        let left = match (live.get(name), change) {
+            (_, Value::Null) => Value::Null,
+            (Some(live @ Value::Object(_)), Value::Object(_)) => left(change, live),
+            (Some(Value::List(_)), Value::List(_)) => change.clone(),
+            _ => without_nulls(change.clone()),
+        };
+        (name.clone(), left)
+    });
+    Value::Object(kept.collect())
+}
+
 fn merge_map(mut original: Object, mut patch: Object, meta: Meta<'_>) -> Result<Object, StrategicError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {

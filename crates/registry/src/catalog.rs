@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use binnacle_features::Features;
 use binnacle_meta::{Status, Text};
 use binnacle_scheme::{Kinds, NoKinds, Served, Shared};
 use imbl::HashMap;
@@ -19,6 +20,7 @@ use crate::resource::Resource;
 pub struct Catalog(Arc<Inner>);
 
 struct Inner {
+    features: Arc<Features>,
     current: ArcSwap<Snapshot>,
     /// Held while a snapshot is made of the one before.
     changing: Mutex<()>,
@@ -41,16 +43,21 @@ type Name = (Text, Text, Text);
 
 impl Default for Catalog {
     fn default() -> Self {
-        Self::new(Shared::Static(&NoKinds))
+        Self::new(Shared::Static(&NoKinds), Arc::default())
     }
 }
 
 impl Catalog {
-    /// A catalog without resources, of a program with these kinds.
-    pub fn new(kinds: Shared<dyn Kinds>) -> Self {
+    /// A catalog without resources, of a server with these kinds and features.
+    pub fn new(kinds: Shared<dyn Kinds>, features: Arc<Features>) -> Self {
         let snapshot = Snapshot { served: Arc::default(), resources: HashMap::new(), kinds };
         let current = ArcSwap::from_pointee(snapshot);
-        Self(Arc::new(Inner { current, changing: Mutex::new(()), changes: watch::Sender::new(0) }))
+        Self(Arc::new(Inner { features, current, changing: Mutex::new(()), changes: watch::Sender::new(0) }))
+    }
+
+    /// The feature gates of the server, and what it allows.
+    pub fn features(&self) -> &Arc<Features> {
+        &self.0.features
     }
 
     /// What is served now.

@@ -1,15 +1,12 @@
 //! What the verbs know of the request that they serve.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use binnacle_features::Features;
 use binnacle_meta::Text;
 use binnacle_request::User;
-use binnacle_schema::Value;
-use binnacle_schema::decode::Empties;
 use binnacle_scheme::Situation;
-use parking_lot::Mutex;
 
 use crate::admission::WriteOptions;
 use crate::elsewhere::Elsewhere;
@@ -34,7 +31,6 @@ pub struct Context {
     pub now: SystemTime,
     /// What is said of the request beside its answer.
     pub remarks: Remarks,
-    empties: Mutex<Empties>,
     /// Objects in other versions than that of the request.
     pub(crate) elsewhere: Elsewhere,
 }
@@ -51,7 +47,6 @@ impl Context {
             deadline: None,
             now: SystemTime::now(),
             remarks: Remarks::default(),
-            empties: Mutex::default(),
             elsewhere: Elsewhere::default(),
         }
     }
@@ -106,40 +101,13 @@ impl Context {
         self.remarks.warn(text);
     }
 
-    /// Notes the lists and maps that the client sent empty.
-    pub(crate) fn remember_empties(&self, empties: Empties) {
-        *self.empties.lock() = empties;
-    }
-
-    /// Gives the object back the lists that the client sent empty: a kind can tell them when it prepares the object.
-    /// Maps wait for the rules, since a struct that is there looks like one.
-    pub(crate) fn restore_lists(&self, object: &mut Value) {
-        self.empties.lock().restore_lists(object);
-    }
-
-    /// The object as the rules of its kind see it: with the maps, too, that the client sent empty.
-    pub(crate) fn as_sent<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
-        let empties = self.empties.lock();
-        if !empties.has_maps() {
-            return Cow::Borrowed(object);
-        }
-        let mut object = object.clone();
-        empties.restore_maps(&mut object);
-        Cow::Owned(object)
-    }
-
-    /// Takes out again what was empty: it is no part of the object.
-    pub(crate) fn withdraw_empties(&self, object: &mut Value) {
-        self.empties.lock().withdraw(object);
-    }
-
     /// Seconds since the epoch.
     pub fn now_seconds(&self) -> i64 {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
     }
 
     /// What strategies may know; `api_version` is the one of the request.
-    pub fn situation<'a>(&'a self, api_version: &'a str) -> Situation<'a> {
-        Situation { now: self.now_seconds(), namespace: &self.namespace, api_version, dry_run: self.dry_run }
+    pub fn situation<'a>(&'a self, api_version: &'a str, features: &'a Features) -> Situation<'a> {
+        Situation { now: self.now_seconds(), namespace: &self.namespace, api_version, dry_run: self.dry_run, features }
     }
 }

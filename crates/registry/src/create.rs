@@ -1,6 +1,6 @@
 //! Create.
 
-use binnacle_meta::{FieldPath, Status, StatusReason};
+use binnacle_meta::{FieldErrors, FieldPath, Status, StatusReason};
 use binnacle_request::CreatePermit;
 use binnacle_schema::Value;
 use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
@@ -13,6 +13,7 @@ use crate::hooks::Review;
 use crate::object;
 use crate::permission::CreateGate;
 use crate::resource::Resource;
+use crate::sent::Sent;
 use crate::stored::{Stored, store_failure};
 use crate::write_failure::WriteFailure;
 use crate::{names, time};
@@ -22,8 +23,13 @@ impl Resource {
     ///
     /// Errors: 400 when the namespaces of object and request differ, 403 and others from admission, 409 when the name
     /// exists (after several attempts for a generated one), 422 when it is not valid.
-    pub async fn create(&self, context: &Context, permit: &CreatePermit, object: Value) -> Result<Stored, Status> {
-        self.create_through(context, permit, object).await
+    pub async fn create(
+        &self,
+        context: &Context,
+        permit: &CreatePermit,
+        object: impl Into<Sent>,
+    ) -> Result<Stored, Status> {
+        self.create_through(context, permit, object.into()).await
     }
 
     /// [`Resource::create`] for who may still have to ask for the permit.
@@ -31,12 +37,12 @@ impl Resource {
         &self,
         context: &Context,
         gate: &dyn CreateGate,
-        mut object: Value,
+        mut object: Sent,
     ) -> Result<Stored, Status> {
         let name = object::name(&object).to_owned();
         let attributes = self.attributes(context, Operation::Create, &name, "");
         // The namespace counts before admission looks at the object.
-        ensure_namespace(context, self.collection.kind.namespaced, &mut object)?;
+        ensure_namespace(self.namespace_of(context), &mut object)?;
         self.collection.admission.mutate(&attributes, &mut object, None, &context.remarks).await?;
         if let Some(uids) = object::dedup_owner_references(&mut object) {
             context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));
@@ -55,7 +61,7 @@ impl Resource {
         &self,
         context: &Context,
         gate: &dyn CreateGate,
-        mut object: Value,
+        mut object: Sent,
         attributes: &Attributes,
     ) -> Result<Stored, Status> {
         self.prepare_create(context, &mut object).await?;
@@ -72,23 +78,24 @@ impl Resource {
     }
 
     /// System fields, the name, and what the kind resets.
-    async fn prepare_create(&self, context: &Context, object: &mut Value) -> Result<(), Status> {
+    async fn prepare_create(&self, context: &Context, object: &mut Sent) -> Result<(), Status> {
         let collection = &self.collection;
+        object::clear_system_metadata(object);
         let metadata = object::metadata_mut(object);
         metadata.insert("creationTimestamp", time::rfc3339(context.now));
         metadata.insert("uid", Uuid::new_v4().to_string());
-        metadata.remove("deletionTimestamp");
-        metadata.remove("deletionGracePeriodSeconds");
-        metadata.remove("selfLink");
         let prefix = object.str_at(&["metadata", "generateName"]);
         if !prefix.is_empty() && object::name(object).is_empty() {
             let name = names::generate(prefix);
             object::metadata_mut(object).insert("name", name);
         }
-        ensure_namespace(context, collection.kind.namespaced, object)?;
+        ensure_namespace(self.namespace_of(context), object)?;
         collection.kind.strategy.warnings_on_receipt(object).into_iter().for_each(|warning| context.warn(warning));
-        context.restore_lists(object);
-        collection.kind.strategy.prepare_for_create(&context.situation(self.api_version()), object);
+        object.restore_lists();
+        collection
+            .kind
+            .strategy
+            .prepare_for_create(&context.situation(self.api_version(), &collection.features), object);
         collection.hooks.begin_create(context, object).await
     }
 
@@ -96,13 +103,13 @@ impl Resource {
         &self,
         context: &Context,
         gate: &dyn CreateGate,
-        object: &mut Value,
+        object: &mut Sent,
         attributes: &Attributes,
     ) -> Result<Stored, WriteFailure> {
         let collection = &self.collection;
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
-        context.withdraw_empties(object);
+        object.withdraw_empties();
         // By now a generated name is known.
         let named = attributes.name.is_empty().then(|| {
             let name = object::name(object).into();
@@ -177,6 +184,11 @@ impl Resource {
         }
     }
 
+    /// The namespace of the request, where objects have one.
+    pub(crate) fn namespace_of<'a>(&self, context: &'a Context) -> &'a str {
+        if self.collection.kind.namespaced { &context.namespace } else { "" }
+    }
+
     /// A permit for something else is a mistake of this program, and must not become a way in.
     fn check_permit(&self, context: &Context, permit: &CreatePermit, object: &Value) -> Result<(), Status> {
         let (group, plural) = (self.description.group.as_str(), self.description.plural.as_str());
@@ -188,14 +200,14 @@ impl Resource {
     }
 
     /// The rules of metadata and kind; then the kind's warnings.
-    async fn validate_create(&self, context: &Context, object: &Value) -> Result<(), Status> {
-        let object = &*context.as_sent(object);
+    async fn validate_create(&self, context: &Context, object: &Sent) -> Result<(), Status> {
+        let object = &*object.as_judged();
         let collection = &self.collection;
         let strategy = &*collection.kind.strategy;
         let mut errors = validate_metadata::validate(
             object::metadata(object),
             collection.kind.namespaced,
-            |name, prefix| strategy.validate_name(name, prefix),
+            |name, prefix| strategy.validate_name(&collection.features, name, prefix),
             &FieldPath::new("metadata"),
         );
         if strategy.checks_finalizer_domains() {
@@ -204,7 +216,12 @@ impl Resource {
                 &FieldPath::new("metadata"),
             ));
         }
-        let found = strategy.validate(&context.situation(self.api_version()), object);
+        let situation = context.situation(self.api_version(), &collection.features);
+        let mut found = strategy.validate(&situation, object);
+        found.extend(strategy.validate_client_create(&situation, object));
+        if !found.is_empty() && !strategy.reports_metadata() {
+            errors = FieldErrors::new();
+        }
         let review = Review { context, subresource: "", object, old: None };
         errors.extend(collection.hooks.review(review, found).await);
         if !errors.is_empty() {
@@ -242,9 +259,8 @@ pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerRefere
 pub const NAMESPACE_MISMATCH: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
-/// Fills in the namespace of the request; 400 when the object names another.
-pub(crate) fn ensure_namespace(context: &Context, namespaced: bool, object: &mut Value) -> Result<(), Status> {
-    let wanted = if namespaced { context.namespace.as_str() } else { "" };
+/// Fills in the namespace of the request, which is empty for objects of the cluster; 400 when the object names another.
+pub fn ensure_namespace(wanted: &str, object: &mut Value) -> Result<(), Status> {
     let given = object::namespace(object);
     if given == wanted {
         return Ok(());

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::context::Context;
 use crate::resource::Resource;
+use crate::sent::Sent;
 use crate::update::Change;
 
 /// Each manager's version asks for no more than a few objects; who still lacks one after so many rounds asks forever.
@@ -45,7 +46,7 @@ impl Resource {
         context: &Context,
         change: &mut Change<'_>,
         live: Option<&Value>,
-    ) -> Result<Value, Status> {
+    ) -> Result<Sent, Status> {
         for _ in 0..MAX_ROUNDS {
             let changed = change(live);
             let missing = std::mem::take(&mut context.elsewhere.0.lock().missing);

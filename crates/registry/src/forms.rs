@@ -1,7 +1,8 @@
 //! The wire forms of stored objects: made once on first use, kept with the object, shared by all readers.
 
 use binnacle_meta::Status;
-use binnacle_schema::{Value, canonical, json, proto};
+use binnacle_schema::{Value, json, proto};
+use binnacle_scheme::Named;
 use binnacle_store::Revision;
 use binnacle_watchcache::{Entry, FormId};
 use bytes::Bytes;
@@ -47,15 +48,12 @@ impl Resource {
     /// How many bytes of [`Resource::json`] say kind and version: items of lists go without (`{` and the rest). `None`
     /// for custom resources, whose items are whole.
     pub fn item_offset(&self) -> Option<usize> {
-        self.collection.kind.custom.is_none().then_some(self.type_meta.len())
+        (!self.collection.codec().names_items()).then_some(self.type_meta.len())
     }
 
     /// Brings an object of this version into the form in which it is written.
     pub fn canonicalize(&self, object: &mut Value) {
-        match self.collection.kind.custom {
-            None => canonical::canonicalize(object, &self.message),
-            Some(_) => canonical::sort_free_form(object),
-        }
+        self.collection.codec().canonicalize(&self.message, object);
     }
 
     /// `{"kind":"Pod","apiVersion":"v1",`.
@@ -73,50 +71,32 @@ impl Resource {
     }
 
     fn make_json(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
-        let version = revision.0.to_string();
-        if self.collection.kind.custom.is_some() {
-            let text = entry.value().strip_suffix(b"\n").unwrap_or(entry.value());
-            return match json::with_text_member(text, "metadata", "resourceVersion", &version) {
-                Some(text) => Ok(Bytes::from(text)),
-                None => Err(self.collection.undecodable("it is no object with metadata", entry.revision())),
-            };
-        }
-        let damaged = |error: proto::ProtoError| self.collection.undecodable(error, entry.revision());
-        let mut out = Vec::with_capacity(entry.value().len() * 3 / 2 + 64);
         if self.conversion.is_none() {
-            let envelope = proto::unwrap(entry.value()).map_err(damaged)?;
-            let overrides = proto::Overrides { resource_version: Some(&version) };
-            proto::to_json(
-                envelope.raw,
-                &self.message,
-                self.api_version(),
-                &self.description.kind,
-                overrides,
-                &mut out,
-            )
-            .map_err(damaged)?;
-        } else {
-            let mut object = self.collection.decode(entry.value(), revision)?;
-            self.from_stored(&mut object);
-            canonical::canonicalize(&mut object, &self.message);
-            json::write(&object, &mut out);
+            let named = Named { message: &self.message, api_version: self.api_version(), kind: &self.description.kind };
+            let json = self.collection.codec().to_json(&named, entry.value(), &revision.0.to_string());
+            return json.map(Bytes::from).map_err(|why| self.collection.undecodable(why, entry.revision()));
         }
+        let mut out = Vec::with_capacity(entry.value().len() * 3 / 2 + 64);
+        json::write(&self.converted_entry(entry, revision)?, &mut out);
         out.shrink_to_fit();
         Ok(Bytes::from(out))
     }
 
     fn make_protobuf(&self, entry: &Entry, revision: Revision) -> Result<Bytes, Status> {
-        let version = revision.0.to_string();
-        let damaged = |error: proto::ProtoError| self.collection.undecodable(error, entry.revision());
         if self.conversion.is_none() {
-            let envelope = proto::unwrap(entry.value()).map_err(damaged)?;
-            return proto::splice_resource_version(envelope.raw, &version).map_err(damaged);
+            let message = self.collection.codec().to_protobuf(entry.value(), &revision.0.to_string());
+            return message.map_err(|why| self.collection.undecodable(why, entry.revision()));
         }
+        let mut out = Vec::with_capacity(entry.value().len());
+        proto::encode(&self.converted_entry(entry, revision)?, &self.message, &mut out);
+        Ok(Bytes::from(out))
+    }
+
+    /// An object in this version, which is not the one in which it is kept.
+    fn converted_entry(&self, entry: &Entry, revision: Revision) -> Result<Value, Status> {
         let mut object = self.collection.decode(entry.value(), revision)?;
         self.from_stored(&mut object);
-        canonical::canonicalize(&mut object, &self.message);
-        let mut out = Vec::with_capacity(entry.value().len());
-        proto::encode(&object, &self.message, &mut out);
-        Ok(Bytes::from(out))
+        self.canonicalize(&mut object);
+        Ok(object)
     }
 }

@@ -15,6 +15,7 @@ impl Resource {
     pub async fn get(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
         // One that can be read is not kept back by another that cannot; what need not be new is at hand for a while.
         let from_store = !self.collection.cached
+            || version != Match::Any && self.collection.waits_for_conversions()
             || self.collection.is_unreadable().await && (version != Match::Any || self.collection.cache.is_lost());
         if from_store {
             return self.get_stored(context, name, version).await;
@@ -24,7 +25,12 @@ impl Resource {
         let failed = |error| self.collection.cache_failure(error);
         let path = self.collection.path(&context.namespace, name);
         let found = match version {
-            Match::Consistent => cache.get_consistent(&path, deadline()).await.map_err(failed)?.0,
+            Match::Consistent => match cache.get_consistent(&path, deadline()).await {
+                Ok((found, _)) => found,
+                // It was found out meanwhile.
+                Err(_) if cache.is_unreadable() => return self.get_stored(context, name, version).await,
+                Err(error) => return Err(failed(error)),
+            },
             Match::Any => {
                 cache.ready(deadline()).await.map_err(failed)?;
                 cache.get(&path)

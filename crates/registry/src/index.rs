@@ -1,18 +1,15 @@
 //! How the watch cache reads the stored objects of a resource: their labels and selectable fields.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use binnacle_meta::Text;
-use binnacle_schema::{Message, proto};
-use binnacle_scheme::StoredType;
+use binnacle_schema::Message;
+use binnacle_scheme::{StoredKind, StoredType};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Attrs, IndexError, Indexer};
 use bytes::Bytes;
 
-use crate::media::{MediaType, StoredKind};
-
-/// Reads attributes out of the protobuf envelope, or out of the JSON of custom resources.
+/// Reads attributes out of stored bytes.
 pub struct ResourceIndexer {
     /// What is decoded: of the kind's message no more than labels and what selectable fields come from.
     message: Message,
@@ -20,9 +17,6 @@ pub struct ResourceIndexer {
     api_version: Text,
     names: Vec<Text>,
 }
-
-/// Attributes stand close to the root; deeper nesting is skipped or fails here as it would anywhere.
-const DEPTH: usize = 256;
 
 impl ResourceIndexer {
     /// For objects as they are handled.
@@ -32,11 +26,7 @@ impl ResourceIndexer {
         let reads: Vec<Vec<&str>> = selectable().flat_map(|field| field.value.reads()).collect();
         let mut paths: Vec<&[&str]> = vec![&["metadata", "labels"]];
         paths.extend(reads.iter().map(Vec::as_slice));
-        // Custom resources are JSON, and their messages are made when first needed: that is not here.
-        let message = match kind.custom {
-            Some(_) => Message::new("", Vec::new()),
-            None => proto::narrow(&kind.message, &paths),
-        };
+        let message = kind.codec().narrow(&kind.message, &paths);
         let api_version = kind.storage.group_version_kind().api_version();
         Self { message, kind, api_version, names }
     }
@@ -48,27 +38,8 @@ impl Indexer for ResourceIndexer {
     }
 
     fn index(&self, _key: &[u8], value: &Bytes, _revision: Revision) -> Result<Attrs, IndexError> {
-        let failed = |error: proto::ProtoError| IndexError(error.to_string());
         let kind = StoredKind::new(&self.kind, &self.api_version);
-        let (object, rewritten) = match self.kind.custom {
-            Some(_) => {
-                let object = kind.read(value).map_err(IndexError)?;
-                let written = kind.write(MediaType::Json, &object);
-                let rewritten = (written != *value).then(|| Bytes::from(written));
-                (object, rewritten)
-            }
-            None => {
-                let (value, rewritten) = match kind.envelope(value).map_err(IndexError)? {
-                    Cow::Borrowed(_) => (value.clone(), None),
-                    Cow::Owned(envelope) => {
-                        let envelope = Bytes::from(envelope);
-                        (envelope.clone(), Some(envelope))
-                    }
-                };
-                let envelope = proto::unwrap(&value).map_err(failed)?;
-                (proto::decode(envelope.raw, &self.message, DEPTH).map_err(failed)?, rewritten)
-            }
-        };
+        let (object, rewritten) = self.kind.codec().index(&kind, &self.message, value).map_err(IndexError)?;
         let labels = object.object_at(&["metadata", "labels"]).into_iter().flat_map(|labels| labels.iter());
         let labels = labels.map(|(key, value)| (key.clone(), value.as_str().unwrap_or("").into())).collect();
         let selectable = self.kind.selectable_fields.iter().filter(|field| !of_key(&field.name));

@@ -115,19 +115,22 @@ impl Resource {
         let plain = selection.is_everything() || selection.is_whole_namespace();
         let lost = || options.limit > 0 && plain && collection.cache.is_lost();
         let waits = version == Match::Consistent && !collection.cache.is_lost();
-        if collection.is_unreadable().await && (lost() || waits) {
-            let current = collection.store.current_revision().await.map_err(store_failure)?;
-            version.reached(current)?;
-            let revision = if let Match::Exact(revision) = version { Revision(revision) } else { current };
-            let page = self.list_history(&selection, &scope, &start, options, revision).await?;
-            return page.ok_or_else(|| expired(options, &start, &scope));
+        let filling = options.limit > 0 && plain && collection.waits_for_conversions();
+        if filling || collection.is_unreadable().await && (lost() || waits) {
+            return self.list_stored(&selection, &scope, &start, version, options).await;
         }
         let failed = |error| collection.cache_failure(error);
         let snapshot = match version {
             Match::Consistent => {
                 let waited = measured(Part::Storage, collection.cache.wait_consistent(deadline())).await;
                 collection.counts.add_consistent(waited.is_ok());
-                waited.map_err(failed)?
+                match waited {
+                    Ok(snapshot) => snapshot,
+                    Err(CacheError::TooLargeRevision { .. }) if collection.cache.is_unreadable() => {
+                        return self.list_stored(&selection, &scope, &start, version, options).await;
+                    }
+                    Err(error) => return Err(failed(error)),
+                }
             }
             Match::Any => collection.cache.snapshot(deadline()).await.map_err(failed)?,
             Match::NotOlderThan(revision) => collection.not_older_than(revision).await?,
@@ -172,6 +175,22 @@ impl Resource {
         }
         page.source = Source::Entries(entries);
         Ok(page)
+    }
+
+    /// A list of the version that was asked for, read from the store.
+    async fn list_stored(
+        &self,
+        selection: &Arc<Selection>,
+        scope: &str,
+        start: &str,
+        version: Match,
+        options: &ListOptions,
+    ) -> Result<Page, Status> {
+        let current = self.collection.store.current_revision().await.map_err(store_failure)?;
+        version.reached(current)?;
+        let revision = if let Match::Exact(revision) = version { Revision(revision) } else { current };
+        let page = self.list_history(selection, scope, start, options, revision).await?;
+        page.ok_or_else(|| expired(options, start, scope))
     }
 
     /// A list at a revision, read from the store; `None` when the store has forgotten that revision.
@@ -290,6 +309,17 @@ impl Collection {
         self.cache.is_unreadable()
     }
 
+    /// True while the cache is filled with what a webhook converts, which may take long: then what is cheap is read from
+    /// the store, as kube-apiserver does (KEP 4568).
+    pub(crate) fn waits_for_conversions(&self) -> bool {
+        let converts = self.kind.custom.as_ref().is_some_and(|custom| custom.converter().is_some());
+        if !converts || self.cache.is_ready() {
+            return false;
+        }
+        self.cache.start();
+        true
+    }
+
     /// What a client is told when the cache cannot serve a read.
     pub(crate) fn cache_failure(&self, error: CacheError) -> Status {
         match error {
@@ -314,9 +344,14 @@ impl Collection {
         }
     }
 
+    /// True when lists of a given version are served by the cache at all (KEP 4988).
+    fn serves_past(&self) -> bool {
+        self.features.enabled("ListFromCacheSnapshot")
+    }
+
     /// The snapshot of just this revision, if the cache has it without much ado.
     async fn exact(&self, revision: u64) -> Result<Option<Snapshot>, Status> {
-        if !serves_past() {
+        if !self.serves_past() {
             return Ok(None);
         }
         self.not_older_than(revision).await?;
@@ -325,7 +360,7 @@ impl Collection {
 
     /// A state that the cache has, or makes from the present one and no more than so many events.
     async fn past(&self, revision: u64, most: usize) -> Option<Snapshot> {
-        if !serves_past() {
+        if !self.serves_past() {
             return None;
         }
         match self.cache.snapshot_at(Revision(revision)) {
@@ -369,11 +404,6 @@ impl Page {
             self.remaining = Some(remaining);
         }
     }
-}
-
-/// Whether lists of a given version are served by the cache at all (KEP 4988).
-fn serves_past() -> bool {
-    binnacle_features::enabled("ListFromCacheSnapshot")
 }
 
 /// Until when a read waits for the cache.

@@ -60,6 +60,13 @@ pub fn set_finalizers(object: &mut Value, finalizers: Vec<Text>) {
 }
 
 /// Sets or removes a member of the metadata.
+/// Takes out what only the server says of an object.
+pub fn clear_system_metadata(object: &mut Value) {
+    for member in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        set_metadata(object, member, None);
+    }
+}
+
 pub fn set_metadata(object: &mut Value, member: &str, value: Option<Value>) {
     let metadata = metadata_mut(object);
     match value {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use binnacle_request::{AuditLevel, Record};
 use parking_lot::Mutex;
@@ -16,7 +17,14 @@ pub struct Remarks {
 
 /// Texts for `Warning` headers, collected while a request is served and sent whatever its outcome.
 #[derive(Clone, Debug, Default)]
-pub struct Warnings(Arc<Mutex<Vec<String>>>);
+pub struct Warnings(Arc<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    warnings: Mutex<Vec<String>>,
+    /// See [`Remarks::note_unknown_fields`].
+    unknown_fields: AtomicBool,
+}
 
 /// More are never sent: what all headers together may hold is reached by far fewer.
 const MAX_WARNINGS: usize = 1024;
@@ -25,14 +33,14 @@ impl Warnings {
     /// Adds a text; one that was said already is not said again, and none where there are very many.
     pub fn add(&self, text: impl Into<String>) {
         let text = text.into();
-        let mut warnings = self.0.lock();
+        let mut warnings = self.0.warnings.lock();
         if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
     }
 
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock())
+        std::mem::take(&mut self.0.warnings.lock())
     }
 }
 
@@ -49,6 +57,17 @@ impl Remarks {
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
         self.warnings.add(text);
+    }
+
+    /// Admission has put fields into a custom object that its schema does not know. They are never stored, but count as a
+    /// change of the object.
+    pub fn note_unknown_fields(&self) {
+        self.warnings.0.unknown_fields.store(true, Ordering::Relaxed);
+    }
+
+    /// True when admission has put such fields in.
+    pub(crate) fn has_unknown_fields(&self) -> bool {
+        self.warnings.0.unknown_fields.load(Ordering::Relaxed)
     }
 
     /// Adds an annotation that the audit events of this request tell from a level on. The first value of a key stays.

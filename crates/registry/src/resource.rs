@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use binnacle_features::Features;
 use binnacle_meta::{GroupKind, GroupResource, GroupVersionKind, Status, Text, go_quote};
 use binnacle_patch::apply::Update;
 use binnacle_schema::decode::Empties;
 use binnacle_schema::{MessageRef, Value};
-use binnacle_scheme::{Conversion, Kinds, ResourceDescription, ResourceType, StoredType, Written};
+use binnacle_scheme::{Codec, Conversion, Kinds, MediaType, ResourceDescription, ResourceType, StoredKind, StoredType};
 use binnacle_watchcache::{Cache, FormBudget};
 use bytes::Bytes;
 
@@ -15,8 +16,8 @@ use crate::context::Context;
 use crate::counts::Counts;
 use crate::forms::Forms;
 use crate::hooks::Hooks;
-use crate::media::{MediaType, StoredKind};
 use crate::request_store::RequestStore;
+use crate::sent::Sent;
 use crate::ttl::Leases;
 
 /// Whom `managedFields` name for what the server writes by itself.
@@ -61,6 +62,8 @@ pub struct Collection {
     pub garbage_collector: bool,
     /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
     pub unsafe_deletion: bool,
+    /// The feature gates of the server, and what it allows.
+    pub features: Arc<Features>,
     /// How all keys of the server begin.
     pub root: Text,
     /// What wire forms may be kept, over all resources.
@@ -151,14 +154,16 @@ impl Resource {
     }
 
     /// A decoded object with its defaults. Lists and maps that stood there empty are no absent ones for defaults and for
-    /// the rules, though they are no part of the object: the context remembers them.
-    pub fn complete(&self, context: &Context, mut object: Value, empties: Empties) -> Value {
+    /// the rules, though they are no part of the object.
+    pub fn complete(&self, mut object: Value, empties: Empties) -> Sent {
         empties.restore(&mut object);
         self.set_defaults(&mut object);
         empties.withdraw(&mut object);
         // The rules see the stored version, in which fields may stand elsewhere.
-        context.remember_empties(if self.conversion.is_none() { empties } else { Empties::default() });
-        object
+        match self.conversion {
+            None => Sent::new(object, empties),
+            Some(_) => object.into(),
+        }
     }
 
     /// Fills in the defaults of this version.
@@ -264,10 +269,8 @@ impl Collection {
         StoredKind::new(&self.kind, &self.api_version)
     }
 
-    /// The same in the version in which objects are written.
-    pub(crate) fn written_kind<'a>(&'a self, written: &'a Written) -> StoredKind<'a> {
-        let Written { version, api_version, message, .. } = written;
-        StoredKind { version, api_version, message, ..self.stored_kind() }
+    pub(crate) fn codec(&self) -> &'static dyn Codec {
+        self.kind.codec()
     }
 
     /// The kinds in which objects can be read.

@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_features::Features;
 use binnacle_meta::GroupResource;
+use binnacle_scheme::MediaType;
 use binnacle_store::Store;
 
 use crate::counts::Counts;
-use crate::media::MediaType;
 use crate::resource::ROOT;
 use crate::ttl::Leases;
 
@@ -30,8 +31,8 @@ pub struct StorageOptions {
     pub delete_workers: usize,
     /// Deletes ask the garbage collector for what becomes of dependents (`--enable-garbage-collector`).
     pub garbage_collector: bool,
-    /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
-    pub unsafe_deletion: bool,
+    /// The feature gates of the server, and what it allows.
+    pub features: Arc<Features>,
 }
 
 /// Resources whose objects are read from the store itself. Their cache is made for watches only.
@@ -57,7 +58,7 @@ impl StorageOptions {
             lease_reuse: Duration::from_secs(60),
             delete_workers: 1,
             garbage_collector: true,
-            unsafe_deletion: binnacle_features::enabled("AllowUnsafeMalformedObjectDeletion"),
+            features: Arc::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Status;
 use binnacle_schema::{Value, canonical, nil};
-use binnacle_scheme::CustomSchema;
+use binnacle_scheme::{CustomSchema, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
@@ -45,15 +45,15 @@ impl Collection {
         if let Some(custom) = &self.kind.custom {
             let stored = if custom.is_stored() { None } else { Some(self.custom_stored(custom, object).await?) };
             let stored = stored.as_ref().unwrap_or(object);
-            return Ok(Bytes::from(self.stored_kind().write(self.media_type, stored)));
+            return Ok(Bytes::from(self.codec().write(&self.stored_kind(), self.media_type, stored)));
         }
         let Some(written) = &self.kind.written else {
-            return Ok(Bytes::from(self.stored_kind().write(self.media_type, object)));
+            return Ok(Bytes::from(self.codec().write(&self.stored_kind(), self.media_type, object)));
         };
         let mut older = object.clone();
         (written.conversion.from_stored)(&mut older);
         canonical::canonicalize(&mut older, &written.message);
-        Ok(Bytes::from(self.written_kind(written).write(self.media_type, &older)))
+        Ok(Bytes::from(self.codec().write(&self.stored_kind().written(written), self.media_type, &older)))
     }
 
     /// A custom resource in the version in which it is stored.
@@ -87,7 +87,7 @@ impl Collection {
 
     /// As [`Collection::decode`]; the error says what is wrong with the bytes.
     pub(crate) fn read(&self, value: &[u8], revision: Revision) -> Result<Value, String> {
-        let mut object = self.stored_kind().read(value)?;
+        let mut object = self.codec().read(&self.stored_kind(), value)?;
         self.set_version(&mut object, revision);
         Ok(object)
     }
@@ -99,7 +99,7 @@ impl Collection {
             // What the stored version does not know is lost.
             if !custom.is_stored() {
                 let read = Conversions::new(custom).open_one(value).await;
-                let read = read.and_then(|value| self.stored_kind().read(&value));
+                let read = read.and_then(|value| self.codec().read(&self.stored_kind(), &value));
                 *object = read.map_err(|why| Status::unknown(500, &why))?;
             } else if custom.set_defaults(object) {
                 // Those of the status, which nobody can create.
@@ -121,7 +121,7 @@ impl Collection {
             Some(custom) if custom.converter().is_some() => {
                 let mut object = object.clone();
                 object::metadata_mut(&mut object).remove("resourceVersion");
-                self.stored_kind().write(self.media_type, &object) == *old
+                self.codec().write(&self.stored_kind(), self.media_type, &object) == *old
             }
             _ => value == old,
         }
@@ -140,16 +140,16 @@ impl Collection {
     }
 
     fn set_version(&self, object: &mut Value, revision: Revision) {
-        if self.kind.custom.is_some() {
-            let metadata = object::metadata_mut(object);
-            metadata.insert("resourceVersion", revision.0.to_string());
-            metadata.sort_by_name();
-            return;
-        }
-        if let Some(message) = self.kind.message.get("metadata").and_then(|field| field.ty.message()) {
-            canonical::set(object::metadata_mut(object), message, "resourceVersion", revision.0.to_string());
-        }
+        let metadata = object::metadata_mut(object);
+        self.codec().set_resource_version(&self.kind.message, metadata, revision.0.to_string());
     }
+}
+
+/// The object that `stored` holds where objects of a kind are kept, in the version in which they are handled; the error
+/// says why no server of this release can read it.
+pub fn decode_stored(kind: &StoredType, stored: &[u8]) -> Result<Value, String> {
+    let api_version = kind.storage.group_version_kind().api_version();
+    kind.codec().read(&StoredKind::new(kind, &api_version), stored)
 }
 
 /// What a client is told of a store that failed; the particulars are for the log.

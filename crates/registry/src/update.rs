@@ -17,12 +17,13 @@ use crate::hooks::{Hooks, NoHooks, Review};
 use crate::object;
 use crate::permission::CreateGate;
 use crate::resource::Resource;
+use crate::sent::Sent;
 use crate::stored::{Stored, store_failure};
 use crate::write_failure::WriteFailure;
 
 /// Makes the new object from the one that is there (`None` when there is none and creating is allowed), both in the
 /// storage version. Called again when somebody else was quicker.
-pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Value, Status> + Send + 'a;
+pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Sent, Status> + Send + 'a;
 
 /// How an update is to be understood.
 #[derive(Clone, Debug, Default)]
@@ -127,7 +128,7 @@ impl Resource {
         hooks.begin_update(context, &mut object, &old.object).await?;
         let result = match self.validate_update(context, &options.subresource, &object, &old.object).await {
             Ok(()) => self.finish_update(context, options, &attributes, object, key, old, old_value).await,
-            Err(status) => Err((object, status.into())),
+            Err(status) => Err((object.into_object(), status.into())),
         };
         match result {
             Ok(Ok(stored)) => {
@@ -157,7 +158,7 @@ impl Resource {
     pub fn uid_conflict(&self, context: &Context, name: &str, wanted: &str, found: &str) -> Status {
         match self.collection.key(&context.namespace, name) {
             Ok(key) => {
-                let why = uid_mismatch(&String::from_utf8_lossy(&key), wanted, found);
+                let why = precondition_failed(&String::from_utf8_lossy(&key), "UID", wanted, found);
                 Status::conflict(&self.group_resource(), name, why)
             }
             Err(status) => status,
@@ -190,17 +191,23 @@ impl Resource {
         &self,
         context: &Context,
         subresource: &str,
-        object: &mut Value,
+        object: &mut Sent,
         old: &Value,
     ) -> Result<(), Status> {
         let collection = &self.collection;
-        let (strategy, situation) = (&*collection.kind.strategy, context.situation(self.api_version()));
-        ensure_namespace(context, collection.kind.namespaced, object)?;
+        let (strategy, situation) =
+            (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
+        ensure_namespace(self.namespace_of(context), object)?;
         let old_member = |member: &str| old.at(&["metadata", member]).filter(|v| !v.is_null()).cloned();
         object::set_metadata(object, "generation", old_member("generation"));
-        context.restore_lists(object);
+        object.restore_lists();
         if subresource.is_empty() {
             strategy.prepare_for_update(&situation, object, old);
+            let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
+            if context.remarks.has_unknown_fields() && generation(object) == generation(old) {
+                let next = generation(old).unwrap_or(0).saturating_add(1);
+                object::set_metadata(object, "generation", Some(next.into()));
+            }
         } else {
             strategy.prepare_for_subresource(subresource, &situation, object, old);
         }
@@ -225,12 +232,13 @@ impl Resource {
         &self,
         context: &Context,
         subresource: &str,
-        object: &Value,
+        object: &Sent,
         old: &Value,
     ) -> Result<(), Status> {
-        let object = &*context.as_sent(object);
+        let object = &*object.as_judged();
         let collection = &self.collection;
-        let (strategy, situation) = (&*collection.kind.strategy, context.situation(self.api_version()));
+        let (strategy, situation) =
+            (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
         let path = FieldPath::new("metadata");
         let (new_metadata, old_metadata) = (object::metadata(object), object::metadata(old));
         // An update is held to the rule for names only as far as paths need it: the name cannot change.
@@ -249,7 +257,7 @@ impl Resource {
             }
         };
         let all = |errors: &mut FieldErrors| {
-            let rule = |name: &str, prefix: bool| strategy.validate_name(name, prefix);
+            let rule = |name: &str, prefix: bool| strategy.validate_name(&collection.features, name, prefix);
             errors.extend(validate_metadata::validate(new_metadata, collection.kind.namespaced, rule, &path));
         };
         match strategy.checks_metadata_on_update() {
@@ -291,13 +299,13 @@ impl Resource {
         context: &Context,
         options: &UpdateOptions,
         attributes: &crate::admission::Attributes,
-        mut object: Value,
+        object: Sent,
         key: &Bytes,
         old: &Stored,
         old_value: &Bytes,
     ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, WriteFailure)> {
         let collection = &self.collection;
-        context.withdraw_empties(&mut object);
+        let mut object = object.into_object();
         keep_unchanged_times(&old.object, &mut object);
         if let Err(status) =
             collection.admission.validate(attributes, &object, Some(&old.object), &context.remarks).await
@@ -390,10 +398,10 @@ impl Resource {
     }
 }
 
-/// What the reference's storage says of an object with another uid.
-pub(crate) fn uid_mismatch(key: &str, wanted: &str, found: &str) -> String {
+/// In the words of kube-apiserver's storage: an object that is not the one that is meant.
+pub(crate) fn precondition_failed(key: &str, what: &str, wanted: &str, found: &str) -> String {
     format!(
-        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
     )
 }
 

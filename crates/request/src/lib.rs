@@ -23,7 +23,7 @@ pub use audit::{AuditLevel, AuditNotes, Impersonated, Noted, ObjectNotes};
 pub use body::{Body, BodyError, BoxError, IncomingBody, MAX_REQUEST_BODY};
 pub use connection::ConnectionInfo;
 pub use info::{InfoError, RequestInfo, Verb};
-pub use link::{AnsweredStatus, BoxFuture, Compressible, Link, Request, Response};
+pub use link::{AnsweredStatus, BoxFuture, Compressible, Detour, Link, Request, Response};
 pub use offload::{Turn, large, offloading};
 pub use permit::{Action, CreatePermit, Decision, Permit};
 pub use pieces::Pieces;

@@ -73,6 +73,15 @@ pub trait Link: Send + Sync {
     }
 }
 
+/// Something that may take a request before the links are asked, judged by all of it: another server that has what this one
+/// lacks, or a reason to refuse it for now.
+pub trait Detour: Send + Sync {
+    /// True when this request does not go to the links.
+    fn takes(&self, request: &Request) -> bool;
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
+}
+
 /// Marks an answer that is an object or a list of them, as extension: it may leave compressed. Logs, proxied answers and
 /// watches never do.
 #[derive(Clone, Copy, Debug)]

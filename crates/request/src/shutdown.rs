@@ -5,6 +5,7 @@ use std::future::Future;
 use tokio::sync::watch;
 
 /// Ends all watches and streams when the server stops.
+#[derive(Clone)]
 pub struct ShutdownTrigger(watch::Sender<bool>);
 
 /// The receiving side; cheap to clone.

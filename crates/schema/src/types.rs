@@ -28,6 +28,8 @@ pub struct Message {
     pub others: Option<Box<Ty>>,
     /// `x-kubernetes-unions`, published but not enforced.
     pub unions: Cow<'static, [Union]>,
+    /// Go's types of the fields whose [`Ty`] does not tell them, by JSON name: its decoder names them in errors.
+    pub(crate) go_types: &'static [(&'static str, &'static str)],
     /// What protobuf derives from the fields, made at first use: they must not change after that.
     pub(crate) plan: OnceLock<Plan>,
     /// The fields by name, made at first use like the plan.
@@ -195,6 +197,7 @@ impl Message {
             atomic: false,
             others: None,
             unions: Cow::Borrowed(&[]),
+            go_types: &[],
             plan: OnceLock::new(),
             lookup: OnceLock::new(),
         }
@@ -213,9 +216,16 @@ impl Message {
             atomic,
             others: None,
             unions: Cow::Borrowed(unions),
+            go_types: &[],
             plan: OnceLock::new(),
             lookup: OnceLock::new(),
         }
+    }
+
+    /// With Go's types of some fields, by JSON name: `("restartPolicy", "v1.RestartPolicy")`.
+    pub const fn with_go_types(mut self, go_types: &'static [(&'static str, &'static str)]) -> Self {
+        self.go_types = go_types;
+        self
     }
 
     /// The fields as protobuf wants them.

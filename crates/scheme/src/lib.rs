@@ -4,6 +4,7 @@
 //!
 //! Knows nothing of HTTP, of the store and of particular kinds.
 
+mod codec;
 mod columns;
 mod conversion;
 mod custom_schema;
@@ -18,6 +19,7 @@ mod shared;
 mod strategy;
 mod verbs;
 
+pub use codec::{Codec, Envelope, JsonText, MediaType, Named, StoredKind};
 pub use columns::Columns;
 pub use conversion::Conversion;
 pub use custom_schema::{Converted, Converter, CustomSchema};

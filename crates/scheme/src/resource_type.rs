@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use binnacle_meta::Text;
-use binnacle_schema::{MessageRef, Object, Value, canonical};
+use binnacle_schema::{MessageRef, Object, Value};
 
 use crate::{
-    Columns, Conversion, CustomSchema, Kinds, ResourceDescription, SelectableField, Shared, Storage, Strategy,
+    Codec, Columns, Conversion, CustomSchema, Envelope, JsonText, Kinds, ResourceDescription, SelectableField, Shared,
+    Storage, Strategy,
 };
 
 /// One resource in one version. Immutable, and shared by all servers of a process.
@@ -47,26 +48,27 @@ pub struct ScaleFields {
     pub spec_replicas: Vec<Text>,
     pub status_replicas: Vec<Text>,
     pub label_selector: Option<Vec<Text>>,
+    /// By `apiVersion`, where each version of the kind has its replicas, with dots; `None` for one without `/scale`.
+    pub versions: Arc<[(Text, Option<Text>)]>,
 }
 
 impl StoredType {
+    /// How objects become bytes.
+    pub fn codec(&self) -> &'static dyn Codec {
+        match &self.custom {
+            None => &Envelope,
+            Some(_) => &JsonText,
+        }
+    }
+
     /// Brings an object into the form in which it is written.
     pub fn canonicalize(&self, object: &mut Value) {
-        match &self.custom {
-            None => canonical::canonicalize(object, &self.message),
-            Some(_) => canonical::sort_free_form(object),
-        }
+        self.codec().canonicalize(&self.message, object);
     }
 
     /// Sets a member of a canonical object, which stays canonical.
     pub fn set(&self, members: &mut Object, name: &str, value: impl Into<Value>) {
-        match &self.custom {
-            None => canonical::set(members, &self.message, name, value),
-            Some(_) => {
-                members.insert(name, value);
-                members.sort_by_name();
-            }
-        }
+        self.codec().set(&self.message, members, name, value.into());
     }
 }
 

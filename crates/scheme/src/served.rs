@@ -40,7 +40,7 @@ pub struct ServedVersion {
 pub enum Resources {
     /// Of the program's own kinds.
     BuiltIn(Arc<[Arc<ResourceDescription>]>),
-    /// Of custom resource definitions.
+    /// Of custom resource definitions, by plural.
     Custom(Arc<[Arc<ResourceDescription>]>),
     /// As another server reports them.
     Remote(Arc<[RemoteResource]>),
@@ -148,7 +148,7 @@ impl Served {
 
     /// The description of a resource that this server serves itself.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<ResourceDescription>> {
-        self.version(group, version)?.resources.own().iter().find(|resource| resource.plural == plural)
+        self.version(group, version)?.resources.find(plural)
     }
 
     /// The description of the resource whose objects are of this kind, where this server serves it itself.
@@ -183,6 +183,19 @@ impl Resources {
         match self {
             Self::BuiltIn(resources) | Self::Custom(resources) => resources,
             Self::Remote(_) => &[],
+        }
+    }
+
+    /// One of [`Resources::own`].
+    pub fn find(&self, plural: &str) -> Option<&Arc<ResourceDescription>> {
+        match self {
+            Self::BuiltIn(resources) => resources.iter().find(|resource| resource.plural == plural),
+            // A group of definitions may have thousands.
+            Self::Custom(resources) => {
+                let at = resources.binary_search_by(|resource| resource.plural.as_str().cmp(plural)).ok()?;
+                resources.get(at)
+            }
+            Self::Remote(_) => None,
         }
     }
 }

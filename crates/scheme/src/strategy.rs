@@ -3,6 +3,7 @@
 //!
 //! Strategies see objects in the storage version of their kind, except for [`Strategy::set_defaults`].
 
+use binnacle_features::Features;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
@@ -16,6 +17,8 @@ pub struct Situation<'a> {
     /// The version that the client speaks (`events.k8s.io/v1`): a few rules are for newer versions only.
     pub api_version: &'a str,
     pub dry_run: bool,
+    /// The feature gates of the server, and what it allows.
+    pub features: &'a Features,
 }
 
 /// How a delete of an object proceeds.
@@ -91,6 +94,12 @@ pub trait Strategy: Send + Sync + 'static {
         FieldErrors::new()
     }
 
+    /// Rules for what clients create, beside those of [`Strategy::validate`], which hold wherever an object stands.
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        let _ = (situation, object);
+        FieldErrors::new()
+    }
+
     /// The rules for a change, those of [`Strategy::validate`] included where the reference does so.
     fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let _ = old;
@@ -134,8 +143,15 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// The rule for `metadata.name` (and `generateName` when `prefix`): the messages of what is wrong.
     /// The default is a DNS-1123 subdomain.
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {
+        let _ = features;
         binnacle_validation::names::dns1123_subdomain_name(name, prefix)
+    }
+
+    /// True when what is wrong with the metadata of a new object is told together with what the kind's rules find; else it
+    /// is told only where they find nothing, because they do not look at metadata or do so themselves.
+    fn reports_metadata(&self) -> bool {
+        true
     }
 
     /// True when the kind's rules want a domain in the name of each finalizer that is not the system's.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_audit::{Auditor, Trail};
 use binnacle_authz::Authorizer;
+use binnacle_features::Features;
 use binnacle_flowcontrol::{FlowControl, Seat};
 use binnacle_request::latency::{self, Part};
 use binnacle_request::{
@@ -36,6 +37,7 @@ pub struct ChainConfig {
     pub links: Links,
     pub failure: FailureWriter,
     pub metrics: Arc<Metrics>,
+    pub features: Arc<Features>,
     pub shutdown: Shutdown,
     /// The most that a request may take which is not long-running (`--request-timeout`).
     pub request_timeout: Duration,
@@ -72,7 +74,7 @@ pub struct Chain {
 impl Chain {
     pub fn new(config: ChainConfig) -> Self {
         let inflight = config.metrics.inflight().clone();
-        let constrained = binnacle_features::enabled("ConstrainedImpersonation");
+        let constrained = config.features.enabled("ConstrainedImpersonation");
         let metrics = config.metrics.impersonation().clone();
         let impersonation = Impersonation::new(config.authorizer.clone(), constrained, metrics);
         Self { config, impersonation, inflight }
@@ -489,6 +491,7 @@ mod tests {
             links: Links::new(vec![Arc::new(Behaviours)]),
             failure: json_failure,
             metrics: Metrics::new().unwrap(),
+            features: Arc::default(),
             shutdown: ShutdownTrigger::new().1,
             request_timeout: Duration::from_secs(60),
             options: ChainOptions::default(),

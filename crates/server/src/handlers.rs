@@ -28,9 +28,9 @@ pub(crate) struct Handlers {
 }
 
 /// The body of an answer.
-#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 pub(crate) enum Outgoing {
-    Tracked(Tracked),
+    /// In a box: an answer is handed on several times until it is sent.
+    Tracked(Box<Tracked>),
     Relayed(Relayed),
     /// One that no handler was asked for.
     Text(Body),
@@ -46,7 +46,7 @@ impl Handlers {
             Some(workers) if !health::is_path(request.uri().path()) => {
                 relay(workers, self.chain.clone(), request, connection).await
             }
-            _ => self.chain.serve(request, connection).await.map(Outgoing::Tracked),
+            _ => self.chain.serve(request, connection).await.map(|body| Outgoing::Tracked(Box::new(body))),
         }
     }
 }

@@ -31,6 +31,11 @@ pub trait HealthCheck: Send + Sync {
     /// The reference's name for it.
     fn name(&self) -> &str;
 
+    /// The name by which it can be left out together with others of its kind.
+    fn group(&self) -> Option<&str> {
+        None
+    }
+
     /// An error is logged; who asks over HTTP only learns that there is one.
     fn check(&self) -> BoxFuture<'_, Result<(), String>>;
 }
@@ -52,6 +57,10 @@ impl Check {
 
     fn name(&self) -> &str {
         self.probe.name()
+    }
+
+    fn group(&self) -> Option<&str> {
+        self.probe.group()
     }
 }
 
@@ -117,10 +126,29 @@ impl Health {
         self
     }
 
+    /// Adds a check to `/healthz` and `/readyz`: what a restart would not mend.
+    #[must_use]
+    pub fn usable(mut self, check: Arc<dyn HealthCheck>) -> Self {
+        let check = Probe::new(check);
+        self.healthz.push(check.clone().into());
+        self.readyz.push(check.into());
+        self
+    }
+
     /// Adds a check to `/readyz` alone: what fails while the server should get no traffic, but need not be restarted.
     #[must_use]
     pub fn ready(mut self, check: Arc<dyn HealthCheck>) -> Self {
         self.readyz.push(Probe::new(check).into());
+        self
+    }
+
+    /// Puts the checks that `order` names behind all others, in that order.
+    #[must_use]
+    pub fn in_order(mut self, order: &[&str]) -> Self {
+        let place = |check: &Check| order.iter().position(|name| *name == check.name()).map_or(0, |at| at + 1);
+        for checks in [&mut self.healthz, &mut self.livez, &mut self.readyz] {
+            checks.sort_by_key(place);
+        }
         self
     }
 
@@ -186,6 +214,11 @@ async fn all(name: &str, checks: &[Check], query: &Query, metrics: &HealthMetric
         if excluded.contains(&check_name) {
             unknown.retain(|name| *name != check_name);
             shown.push_str(&format!("[+]{check_name} excluded: ok\n"));
+            continue;
+        }
+        if let Some(group) = check.group().filter(|group| excluded.contains(group)) {
+            unknown.retain(|name| *name != group);
+            shown.push_str(&format!("[+]{check_name} excluded with {group}: ok\n"));
             continue;
         }
         let result = check.ask().await;
@@ -279,6 +312,23 @@ mod tests {
 
     struct Fixed(&'static str, Result<(), &'static str>);
 
+    /// A check that can be left out by another's name.
+    struct Second;
+
+    impl HealthCheck for Second {
+        fn name(&self) -> &str {
+            "good-2"
+        }
+
+        fn group(&self) -> Option<&str> {
+            Some("good")
+        }
+
+        fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+            Box::pin(async { Err("why".to_owned()) })
+        }
+    }
+
     impl HealthCheck for Fixed {
         fn name(&self) -> &str {
             self.0
@@ -300,6 +350,7 @@ mod tests {
         let good = Probe::new(Arc::new(Fixed("good", Ok(()))));
         let bad = Probe::new(Arc::new(Fixed("bad", Err("why"))));
         let healthy = [Probe::new(Arc::new(PingCheck)).into(), good.clone().into()];
+        let grouped = [good.clone().into(), Probe::new(Arc::new(Second)).into()];
         let sick: [Check; 2] = [good.into(), bad.clone().into()];
         let metrics = HealthMetrics::new().unwrap();
         for (checks, query, want) in [
@@ -317,6 +368,12 @@ mod tests {
             ),
             (&sick, "", (500, "[+]good ok\n[-]bad failed: reason withheld\nreadyz check failed\n")),
             (&sick, "exclude=bad", (200, "ok")),
+            (
+                &grouped,
+                "verbose&exclude=good",
+                (200, "[+]good excluded: ok\n[+]good-2 excluded with good: ok\nreadyz check passed\n"),
+            ),
+            (&grouped, "exclude=good-2", (200, "ok")),
         ] {
             let (status, body) = text(all("readyz", checks, &Query::parse(query), &metrics).await).await;
             assert_eq!((status, body.as_str()), want, "{query}");
@@ -334,6 +391,19 @@ mod tests {
         assert_eq!(check.check().await, Ok(()));
         trigger.fire();
         assert_eq!(check.check().await, Err("process is shutting down".to_owned()));
+    }
+
+    #[test]
+    fn order() {
+        let metrics = HealthMetrics::new().unwrap();
+        let fixed = |name| Arc::new(Fixed(name, Ok(())));
+        let health = Health::new(metrics).everywhere(fixed("b")).everywhere(fixed("x")).ready(fixed("a"));
+        let health = health.everywhere(fixed("c")).everywhere(fixed("y")).in_order(&["a", "b", "c"]);
+        let names = |checks: &[Check]| checks.iter().map(|check| check.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            (names(&health.readyz), names(&health.livez)),
+            (["x", "y", "a", "b", "c"].map(str::to_owned).to_vec(), ["x", "y", "b", "c"].map(str::to_owned).to_vec(),)
+        );
     }
 
     #[test]

@@ -19,9 +19,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
 use crate::answer::{CloseConnection, SendBy};
-use crate::connections::Connection;
+use crate::connections::{Answering, Connection};
 use crate::cork::Owed;
-use crate::handlers::Handlers;
+use crate::handlers::{Handlers, Outgoing};
 use incoming::Incoming;
 
 /// What Go accepts as headers of one request.
@@ -123,31 +123,64 @@ impl Alive {
 /// Answers the request of one stream.
 async fn answer(
     request: http::Request<RecvStream>,
-    mut reply: SendResponse<Pieces>,
+    reply: SendResponse<Pieces>,
     handlers: Handlers,
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
 ) {
+    // What it takes to make the answer is not kept while it is sent, which for a watch is long.
+    let making = Box::pin(begin_answer(request, reply, handlers, info, connection));
+    let Some(Begun { mut body, mut stream, deadline, answering: _answering }) = making.await else { return };
+    let sent = send(&mut body, &mut stream);
+    let sent = match deadline {
+        Some(deadline) => within(deadline, pin!(sent)).await,
+        None => Some(sent.await),
+    };
+    match sent {
+        Some(Ok(()) | Err(Unsent::Gone)) => {}
+        Some(Err(Unsent::Broken)) | None => stream.send_reset(Reason::INTERNAL_ERROR),
+    }
+}
+
+/// An answer whose head has been sent.
+struct Begun {
+    body: Outgoing,
+    stream: SendStream<Pieces>,
+    /// When all of it must have been sent.
+    deadline: Option<Instant>,
+    answering: Answering,
+}
+
+/// Sends the head of the answer; none when there is no more to send.
+async fn begin_answer(
+    request: http::Request<RecvStream>,
+    mut reply: SendResponse<Pieces>,
+    handlers: Handlers,
+    info: Arc<ConnectionInfo>,
+    connection: Arc<Connection>,
+) -> Option<Begun> {
     let turn = tokio::select! {
         biased;
         turn = connection.turn() => turn,
-        _ = poll_fn(|cx| reply.poll_reset(cx)) => return,
+        _ = poll_fn(|cx| reply.poll_reset(cx)) => return None,
     };
     if turn.is_err() {
         // Nobody has looked at it: the client may send it again, on another connection.
-        return reply.send_reset(Reason::REFUSED_STREAM);
+        reply.send_reset(Reason::REFUSED_STREAM);
+        return None;
     }
-    let _answering = connection.begin();
+    let answering = connection.begin();
     let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
     let request = request.map(|stream| Body::new(Incoming::new(stream, length)));
-    // A client that gives up takes its request with it.
-    let mut answering = Box::pin(handlers.serve(request, info));
-    let response = poll_fn(|cx| match answering.as_mut().poll(cx) {
-        Poll::Ready(response) => Poll::Ready(Some(response)),
-        Poll::Pending => reply.poll_reset(cx).map(|_| None),
-    });
-    let Some(response) = response.await else { return };
-    drop(answering);
+    let response = {
+        // A client that gives up takes its request with it.
+        let mut made = pin!(handlers.serve(request, info));
+        let made = poll_fn(|cx| match made.as_mut().poll(cx) {
+            Poll::Ready(response) => Poll::Ready(Some(response)),
+            Poll::Pending => reply.poll_reset(cx).map(|_| None),
+        });
+        made.await?
+    };
     if response.extensions().get::<CloseConnection>().is_some() {
         connection.leave();
     }
@@ -158,21 +191,13 @@ async fn answer(
     if body.is_end_stream() {
         // The connection may be gone: then there is nobody to tell.
         let _ = reply.send_response(head, true);
-        return;
+        return None;
     }
     if let Some(length) = body.size_hint().exact() {
         head.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
     }
-    let Ok(mut stream) = reply.send_response(head, false) else { return };
-    let taken = match deadline {
-        Some(deadline) => within(deadline, send(body, &mut stream)).await,
-        None => Some(send(body, &mut stream).await),
-    };
-    match taken {
-        Some(Ok(())) => {}
-        Some(Err(Unsent::Gone)) => {}
-        Some(Err(Unsent::Broken)) | None => stream.send_reset(Reason::INTERNAL_ERROR),
-    }
+    let stream = reply.send_response(head, false).ok()?;
+    Some(Begun { body, stream, deadline, answering })
 }
 
 /// Takes away what HTTP/2 has no place for, and adds the date.
@@ -193,13 +218,16 @@ fn tidy(headers: &mut HeaderMap) {
 }
 
 /// Waits until the deadline. The clock is asked for only when there is anything to wait for.
-async fn within<F: Future>(deadline: Instant, work: F) -> Option<F::Output> {
-    let mut work = pin!(work);
-    let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
-    match first {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => tokio::time::timeout_at(deadline.into(), work).await.ok(),
-    }
+async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F::Output> {
+    let mut late: Option<Pin<Box<Sleep>>> = None;
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => {
+            let late = late.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline.into())));
+            late.as_mut().poll(cx).map(|()| None)
+        }
+    })
+    .await
 }
 
 /// Why an answer did not leave as a whole.
@@ -212,13 +240,12 @@ enum Unsent {
 
 /// Sends a body, as the client's windows open: the library is never given more than it can send, so that nothing waits in
 /// it that nobody looks after.
-async fn send<B>(body: B, stream: &mut SendStream<Pieces>) -> Result<(), Unsent>
+async fn send<B>(body: &mut B, stream: &mut SendStream<Pieces>) -> Result<(), Unsent>
 where
     B: HttpBody<Data = Pieces> + Unpin,
 {
-    let mut body = body;
     loop {
-        let next = poll_fn(|cx| match Pin::new(&mut body).poll_frame(cx) {
+        let next = poll_fn(|cx| match Pin::new(&mut *body).poll_frame(cx) {
             Poll::Ready(next) => Poll::Ready(Ok(next)),
             Poll::Pending => stream.poll_reset(cx).map(|_| Err(Unsent::Gone)),
         });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_meta::{Status, StatusDetails};
-use binnacle_request::{Link, Preferences, Request, Response};
+use binnacle_request::{Detour, Link, Preferences, Request, Response};
 
 use crate::FailureWriter;
 use crate::answer::{page_not_found, raw_json};
@@ -12,13 +12,14 @@ use crate::answer::{page_not_found, raw_json};
 #[derive(Clone)]
 pub struct Links {
     links: Arc<[Arc<dyn Link>]>,
+    detours: Arc<[Arc<dyn Detour>]>,
     /// Tells whether all links know what is theirs.
     complete: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Links {
     pub fn new(links: Vec<Arc<dyn Link>>) -> Self {
-        Self { links: links.into(), complete: Arc::new(|| true) }
+        Self { links: links.into(), detours: Arc::new([]), complete: Arc::new(|| true) }
     }
 
     /// Until `complete` is true, what nobody claims may yet be claimed: who asks for it is told to come back. Controllers
@@ -28,8 +29,17 @@ impl Links {
         Self { complete: Arc::new(complete), ..self }
     }
 
+    /// What a detour takes does not come to the links.
+    #[must_use]
+    pub fn with_detours(self, detours: Vec<Arc<dyn Detour>>) -> Self {
+        Self { detours: detours.into(), ..self }
+    }
+
     /// Lets the first link answer that claims the request.
     pub(crate) async fn dispatch(&self, request: Request, failure: FailureWriter) -> Response {
+        if let Some(detour) = self.detours.iter().find(|detour| detour.takes(&request)) {
+            return detour.handle(request).await;
+        }
         if let Some(link) = self.links.iter().find(|link| link.claims(&request.info)) {
             return link.handle(request).await;
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use binnacle_authn::{Authenticated, AuthnError};
 use binnacle_authz::{AuthzError, Decision};
+use binnacle_features::Gates;
 use binnacle_metrics::{Exposed, keep};
 use binnacle_request::latency::Part;
 use binnacle_request::{
@@ -64,10 +65,10 @@ const COMPONENT: &str = "apiserver";
 impl Metrics {
     /// Without saying what build they are of.
     pub fn new() -> Result<Arc<Self>, prometheus::Error> {
-        Self::of(&Build::default())
+        Self::of(&Build::default(), &Gates::default())
     }
 
-    pub fn of(build: &Build) -> Result<Arc<Self>, prometheus::Error> {
+    pub fn of(build: &Build, gates: &Gates) -> Result<Arc<Self>, prometheus::Error> {
         let registry = Registry::new();
         let durations = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
             let family = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)?;
@@ -214,7 +215,7 @@ impl Metrics {
         };
         metrics.field_validation.with_label_values(&[""]);
         keep(&registry, build_info(build)?)?;
-        keep(&registry, feature_gates()?)?;
+        keep(&registry, feature_gates(gates)?)?;
         keep(&registry, process::Process::new()?)?;
         Ok(Arc::new(metrics))
     }
@@ -475,10 +476,10 @@ fn build_info(build: &Build) -> Result<Gauge, prometheus::Error> {
     Ok(gauge)
 }
 
-fn feature_gates() -> Result<GaugeVec, prometheus::Error> {
+fn feature_gates(gates: &Gates) -> Result<GaugeVec, prometheus::Error> {
     let help = "[BETA] This metric records the data about the stage and enablement of a k8s feature.";
     let gauge = GaugeVec::new(Opts::new("kubernetes_feature_enabled", help), &["name", "stage"])?;
-    for (name, spec, on) in binnacle_features::gates().all() {
+    for (name, spec, on) in gates.all() {
         gauge.with_label_values(&[name, spec.stage.label()]).set(f64::from(u8::from(on)));
     }
     Ok(gauge)

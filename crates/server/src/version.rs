@@ -1,5 +1,6 @@
 //! `/version`: which Kubernetes this server is.
 
+use binnacle_features::{Gates, Version};
 use binnacle_meta::{Status, accept_names};
 use binnacle_request::{BoxFuture, Link, Preferences, Request, RequestInfo, Response};
 use http::Method;
@@ -45,11 +46,14 @@ pub struct Build {
 pub struct VersionLink {
     failure: FailureWriter,
     build: Build,
+    emulated: Version,
+    compatible: Version,
 }
 
 impl VersionLink {
-    pub fn new(failure: FailureWriter, build: Build) -> Self {
-        Self { failure, build }
+    /// Of a server that acts as the version of these gates.
+    pub fn new(failure: FailureWriter, build: Build, gates: &Gates) -> Self {
+        Self { failure, build, emulated: gates.emulated(), compatible: gates.compatible() }
     }
 }
 
@@ -69,7 +73,7 @@ impl Link for VersionLink {
             if !accept_names(request.header("accept").unwrap_or(""), &PRODUCED) {
                 return (self.failure)(&Status::router_not_acceptable(&PRODUCED), &Preferences::of_request(&request));
             }
-            document(&self.build)
+            document(&self.build, self.emulated, self.compatible)
         })
     }
 
@@ -79,9 +83,7 @@ impl Link for VersionLink {
 }
 
 /// The keys of the reference, in its order. This is built by hand because a map would sort them.
-fn document(build: &Build) -> Response {
-    let emulated = binnacle_features::gates().emulated();
-    let compatible = binnacle_features::gates().compatible();
+fn document(build: &Build, emulated: Version, compatible: Version) -> Response {
     let fields = [
         ("major", MAJOR.to_owned()),
         ("minor", MINOR.to_owned()),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_endpoints::{Answer, Include, Special, SpecialCall, list_options, respond_unstored};
+use binnacle_features::Features;
 use binnacle_meta::{GroupResource, Status};
 use binnacle_registry::object;
 use binnacle_request::BoxFuture;
@@ -17,6 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) struct ComponentStatuses {
     components: Vec<Component>,
+    features: Arc<Features>,
 }
 
 struct Component {
@@ -38,8 +40,9 @@ struct Health {
 }
 
 impl ComponentStatuses {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, features: Arc<Features>) -> Self {
         Self {
+            features,
             components: vec![
                 Component { name: "controller-manager", check: Check::Server(10257) },
                 Component { name: "etcd-0", check: Check::Store(store) },
@@ -61,7 +64,7 @@ impl ComponentStatuses {
             return respond_unstored(output, include, 200, component.status().await, message, Some(columns));
         }
         let description = binnacle_resources::find("", "v1", "componentstatuses").ok_or_else(Status::path_not_found)?;
-        let options = list_options(&request, description)?;
+        let options = list_options(&request, description, &self.features)?;
         let mut items = join_all(self.components.iter().map(Component::status)).await;
         items.retain(|item| {
             let field = |field: &str| (field == "metadata.name").then(|| object::name(item));

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use binnacle_authz::{Authorizer, ask};
 use binnacle_endpoints::Answer;
-use binnacle_features::enabled;
+use binnacle_features::Features;
 use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_registry::{Remarks, Warnings};
@@ -53,9 +53,13 @@ impl Caller {
 
 /// The right to `get` what runs commands is not the right to run them. WebSockets are opened by GET and SPDY connections by POST,
 /// which policies took for a difference in what is done (<https://issues.k8s.io/133515>).
-pub(crate) async fn may_create(authorizer: &dyn Authorizer, caller: &Caller) -> Result<(), Status> {
+pub(crate) async fn may_create(
+    features: &Features,
+    authorizer: &dyn Authorizer,
+    caller: &Caller,
+) -> Result<(), Status> {
     let info = &caller.info;
-    if info.verb == "create" || !enabled("AuthorizePodWebsocketUpgradeCreatePermission") {
+    if info.verb == "create" || !features.enabled("AuthorizePodWebsocketUpgradeCreatePermission") {
         return Ok(());
     }
     let attributes =

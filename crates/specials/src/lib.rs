@@ -88,7 +88,13 @@ pub fn all(server: &Server) -> HashMap<SpecialKey, Arc<dyn Special>> {
         specials.insert((text(group), text(version), text(plural), text(subresource)), special);
     };
     let admission = || server.admission.clone();
-    add("", "v1", "componentstatuses", "", Arc::new(ComponentStatuses::new(server.store.clone())));
+    add(
+        "",
+        "v1",
+        "componentstatuses",
+        "",
+        Arc::new(ComponentStatuses::new(server.store.clone(), server.resources.features().clone())),
+    );
     add("", "v1", "bindings", "", Arc::new(Binding::collection(server.resources.clone(), admission())));
     add("", "v1", "pods", "binding", Arc::new(Binding::subresource(server.resources.clone(), admission())));
     add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));

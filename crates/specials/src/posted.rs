@@ -10,7 +10,7 @@ use binnacle_kinds::{BuiltInKinds, tables};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
 use binnacle_patch::apply::{Update, track_update};
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
-use binnacle_registry::{Context, NAMESPACE_MISMATCH, Remarks, object};
+use binnacle_registry::{Context, Remarks, ensure_namespace, object};
 use binnacle_request::{Request, Response};
 use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
 
@@ -75,7 +75,10 @@ impl Posted {
         defaults::apply_constants(&mut object, message);
         (kind.set_defaults)(&mut object);
         note_request_object(&request.record, &object);
-        settle_metadata(&mut object, &context.namespace, kind.keeps_uid)?;
+        if !kind.keeps_uid {
+            object::clear_system_metadata(&mut object);
+        }
+        ensure_namespace(&context.namespace, &mut object)?;
         if let Some(uids) = object::dedup_owner_references(&mut object) {
             context.warn(format!("{}{uids}", binnacle_endpoints::DUPLICATE_OWNERS));
         }
@@ -149,26 +152,4 @@ fn api_version(body: &[u8], encoding: binnacle_endpoints::Encoding) -> Option<St
         Encoding::Yaml => Some(yaml::parse(body, &limits).ok()?.0.str_at(&["apiVersion"]).to_owned()),
         Encoding::Protobuf => Some(proto::unwrap(body).ok()?.api_version.to_string()),
     }
-}
-
-/// Drops what only the server says, and makes the namespace that of the path.
-fn settle_metadata(object: &mut Value, namespace: &str, keeps_uid: bool) -> Result<(), Status> {
-    if !keeps_uid {
-        for member in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-            object::set_metadata(object, member, None);
-        }
-    }
-    let given = object::namespace(object);
-    if given == namespace {
-        return Ok(());
-    }
-    if given.is_empty() {
-        object::set_metadata(object, "namespace", Some(namespace.into()));
-        return Ok(());
-    }
-    if namespace.is_empty() {
-        object::set_metadata(object, "namespace", None);
-        return Ok(());
-    }
-    Err(Status::bad_request(NAMESPACE_MISMATCH))
 }

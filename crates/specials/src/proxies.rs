@@ -55,7 +55,7 @@ impl Proxy {
         // A kubelet runs commands for who upgrades a GET. kube-apiserver lets `get` of nodes/proxy have that
         // (<https://issues.k8s.io/83465>), though it asks for more where the same is done through the pod.
         if self.behind == Behind::Node && is_upgrade(&request.headers) {
-            may_create(&*self.authorizer, &caller).await?;
+            may_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
         }
         let mut target = self.locate(&caller.info).await?;
         target.way = self.nodes.kubelets.way().clone();

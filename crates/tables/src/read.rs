@@ -123,12 +123,14 @@ fn read_field(text: &str, package: &str, packages: &BTreeMap<&str, &str>) -> Res
         patch: Patch::default(),
         default: DefaultValue::None,
         values,
+        go_type: String::new(),
     };
     for word in words {
         match word.split_once('=') {
             None if word == "required" => field.required = true,
             Some(("list", list)) => field.list_type = read_list_type(list)?,
             Some(("patch", patch)) => field.patch = read_patch(patch)?,
+            Some(("go", go_type)) => field.go_type = go_type.into(),
             Some(("default", "zero")) => field.default = DefaultValue::Zero,
             Some(("default", json)) => field.default = DefaultValue::Value(json.into()),
             _ => return Err(format!("unknown word {word:?}")),
@@ -241,7 +243,7 @@ message Sample kind atomic
   type                                 0 string                       always   required default=zero enum=|One|two words
   status                             2/1 meta.v1.Status               optional
   items                            2/2/3 []Sample                     null     list=map:a,b patch=merge,retainKeys:a
-  tags                                 4 map:wrapped[]string          omit     list=granular patch=replace
+  tags                                 4 map:wrapped[]string          omit     list=granular patch=replace go=v1.Tags
   schema                               5 schema-or-bool(Sample)       optional default=\"x\"
 ";
 

@@ -107,8 +107,14 @@ impl Generator {
             })
             .collect();
         self.line(format_args!("static U{index}: [Union; {}] = [{}];", unions.len(), unions.join(", ")));
+        let go_types = message.fields.iter().filter(|field| !field.go_type.is_empty());
+        let go_types: Vec<String> = go_types.map(|field| format!("({:?}, {:?})", field.name, field.go_type)).collect();
+        let go_types = match go_types.as_slice() {
+            [] => String::new(),
+            some => format!(".with_go_types(&[{}])", some.join(", ")),
+        };
         self.line(format_args!(
-            "static M{index}: Message = Message::of_table({name:?}, &F{index}, {}, &U{index});",
+            "static M{index}: Message = Message::of_table({name:?}, &F{index}, {}, &U{index}){go_types};",
             message.atomic
         ));
         Ok(())

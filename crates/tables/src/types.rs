@@ -62,6 +62,8 @@ pub struct Field {
     pub default: DefaultValue,
     /// The values of an enum, of the field or of its elements.
     pub values: Vec<String>,
+    /// The Go type as its decoder names it in errors, where `ty` does not say it: `v1.RestartPolicy`. Empty for none.
+    pub go_type: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -77,6 +77,9 @@ pub fn line(field: &Field, package: &str) -> String {
             out.push_str(&format!(":{}", field.patch.merge_key));
         }
     }
+    if !field.go_type.is_empty() {
+        out.push_str(&format!(" go={}", field.go_type));
+    }
     match &field.default {
         DefaultValue::None => {}
         DefaultValue::Zero => out.push_str(" default=zero"),

@@ -25,10 +25,11 @@ impl Authority {
         Self { temp, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate with this common name and its key, in files of this name.
+    /// A certificate with this common name and its key, in files of this name. It is good for a server on this machine, and
+    /// for the servers of a cluster among themselves.
     #[must_use]
     pub fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
-        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned).to_vec();
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);

@@ -36,6 +36,18 @@ impl Handshake {
         }
     }
 
+    /// The user of a kubeconfig with everything inside of it, and whom that user trusts.
+    #[must_use]
+    pub fn of_kubeconfig(text: &str) -> Self {
+        let read = |name: &str| {
+            let encoded = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "));
+            let decoded = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, encoded.unwrap()).unwrap();
+            String::from_utf8(decoded).unwrap()
+        };
+        Self::new(read("certificate-authority-data"))
+            .identity(&read("client-certificate-data"), &read("client-key-data"))
+    }
+
     /// With a client certificate and its key, as PEM.
     pub fn identity(mut self, certificate: &str, key: &str) -> Self {
         self.identity = Some((certificate.to_owned(), key.to_owned()));

@@ -198,14 +198,7 @@ impl Server {
     /// The administrator's handshake.
     #[must_use]
     pub fn admin(&self) -> Handshake {
-        let kubeconfig = std::fs::read_to_string(self.kubeconfig()).unwrap();
-        let read = |name: &str| {
-            let encoded = kubeconfig.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(": "));
-            let decoded = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, encoded.unwrap()).unwrap();
-            String::from_utf8(decoded).unwrap()
-        };
-        Handshake::new(read("certificate-authority-data"))
-            .identity(&read("client-certificate-data"), &read("client-key-data"))
+        Handshake::of_kubeconfig(&std::fs::read_to_string(self.kubeconfig()).unwrap())
     }
 
     /// A connection.

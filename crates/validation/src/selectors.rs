@@ -1,7 +1,7 @@
 //! `metav1.LabelSelector`.
 
 use binnacle_meta::{
-    FieldError, FieldErrors, FieldPath, LabelSelector, Operator, Requirement, SelectorError, Text, go_quote,
+    FieldError, FieldErrors, FieldPath, LabelSelector, Operator, Requirement, SelectorError, Shown, Text, go_quote,
 };
 use binnacle_schema::Value;
 
@@ -14,6 +14,13 @@ pub fn label_selector(selector: Option<&Value>, any_value: bool, path: &FieldPat
     for (i, requirement) in errors.while_room(selector.list_at(&["matchExpressions"]).iter().enumerate()) {
         label_selector_requirement(requirement, any_value, &path.child("matchExpressions").index(i), errors);
     }
+}
+
+/// What is wrong with a requirement of any selector whose operator is none. Go shows values of types of their own as JSON,
+/// in which it escapes what means something in HTML.
+pub fn no_operator(operator: &str, requirement: &FieldPath) -> FieldError {
+    let shown = Shown::raw(binnacle_schema::json::to_string(&operator.into()));
+    FieldError::invalid(&requirement.child("operator"), shown, "not a valid selector operator")
 }
 
 /// The rules of one requirement of a label selector.
@@ -30,7 +37,7 @@ pub fn label_selector_requirement(requirement: &Value, any_value: bool, path: &F
                 .push(FieldError::forbidden(&at, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        _ => errors.push(FieldError::invalid(&path.child("operator"), operator, "not a valid selector operator")),
+        _ => errors.push(no_operator(operator, path)),
     }
     let key = requirement.str_at(&["key"]);
     errors.extend(names::label_key(key).iter().map(|m| FieldError::invalid(&path.child("key"), key, m)));

@@ -109,7 +109,7 @@ impl Cache {
 
     /// A state at least as new as every write that was acknowledged before this was called.
     pub async fn wait_consistent(&self, deadline: Instant) -> Result<Snapshot, CacheError> {
-        let revision = self.shared.barrier(deadline).await?;
+        let revision = self.shared.barrier(deadline, true).await?;
         Ok(Snapshot::new(self.shared.current(), revision))
     }
 
@@ -119,7 +119,7 @@ impl Cache {
         let mut known = None;
         while self.shared.progress() < revision {
             // Nothing may have happened to this resource while the store moved on: only the store can tell.
-            let (current, expired) = match (self.shared.barrier(deadline).await, known) {
+            let (current, expired) = match (self.shared.barrier(deadline, true).await, known) {
                 (Ok(current), _) => (current, Instant::now() >= deadline),
                 // It was asked too late to answer once more.
                 (Err(_), Some(current)) if Instant::now() >= deadline => (current, true),
@@ -176,7 +176,7 @@ impl Cache {
         path: &str,
         deadline: Instant,
     ) -> Result<(Option<Arc<Entry>>, Revision), CacheError> {
-        let revision = self.shared.barrier(deadline).await?;
+        let revision = self.shared.barrier(deadline, false).await?;
         Ok((self.shared.get(path), revision))
     }
 
@@ -226,7 +226,7 @@ impl Cache {
 
     /// Asks the store how far it is, so that [`Cache::progress`] and bookmarks of idle watches move on.
     pub async fn refresh_progress(&self, deadline: Instant) -> Result<Revision, CacheError> {
-        self.shared.barrier(deadline).await
+        self.shared.barrier(deadline, true).await
     }
 
     pub fn stats(&self) -> CacheStats {

@@ -152,19 +152,23 @@ impl Shared {
         }
     }
 
-    /// Asks the store where it is and waits until the cache knows everything up to there.
-    pub(crate) async fn barrier(&self, deadline: Instant) -> Result<Revision, CacheError> {
+    /// Asks the store where it is and waits until the cache knows everything up to there. Who is not patient can ask the
+    /// store, and does not wait for an event that cannot be read.
+    pub(crate) async fn barrier(&self, deadline: Instant, patient: bool) -> Result<Revision, CacheError> {
         let begun = std::time::Instant::now();
-        let reached = self.reach(deadline).await;
+        let reached = self.reach(deadline, patient).await;
         self.waits.add(begun.elapsed().as_secs_f64());
         reached
     }
 
-    pub(crate) async fn reach(&self, deadline: Instant) -> Result<Revision, CacheError> {
+    pub(crate) async fn reach(&self, deadline: Instant, patient: bool) -> Result<Revision, CacheError> {
         loop {
             let changed = self.changed.notified();
             let Some(control) = self.control.load_full() else {
                 self.start();
+                if !patient && self.is_unreadable() {
+                    return Err(self.behind().await);
+                }
                 self.wait(changed, deadline).await?;
                 continue;
             };

@@ -34,11 +34,17 @@ impl Shared {
             return Ok(());
         }
         if self.is_unreadable() && !self.is_lost() {
-            // What there is still counts, but is older than what was asked for.
-            let (requested, current) = (self.store.current_revision().await?, self.progress());
-            return Err(CacheError::TooLargeRevision { requested, current });
+            return Err(self.behind().await);
         }
         Err(self.not_ready())
+    }
+
+    /// What is told while what there is still counts, but is older than what was asked for.
+    pub(crate) async fn behind(&self) -> CacheError {
+        match self.store.current_revision().await {
+            Ok(requested) => CacheError::TooLargeRevision { requested, current: self.progress() },
+            Err(error) => error.into(),
+        }
     }
 
     /// The store cannot be followed for now.

@@ -156,7 +156,14 @@ fn tls_words(error: &io::Error) -> String {
         rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
             not_valid_for(expected, presented)
         }
+        // An authority's own certificate that is not among the trusted ones.
+        rustls::Error::InvalidCertificate(CertificateError::Other(other))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "x509: certificate signed by unknown authority".to_owned()
+        }
         rustls::Error::InvalidCertificate(other) => format!("x509: {other}"),
+        rustls::Error::InvalidMessage(_) => return "tls: first record does not look like a TLS handshake".to_owned(),
         other => return format!("tls: {other}"),
     };
     format!("tls: failed to verify certificate: {why}")

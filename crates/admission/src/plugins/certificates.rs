@@ -77,11 +77,13 @@ impl Plugin for SignerPermission {
 /// Who puts authorities into a bundle of a signer needs the verb `attest` for the signer (KEP-3257).
 pub(crate) struct TrustBundleAttest {
     authorizer: Arc<dyn Authorizer>,
+    /// True when the feature gate `ClusterTrustBundle` is on.
+    on: bool,
 }
 
 impl TrustBundleAttest {
-    pub(crate) fn new(authorizer: Arc<dyn Authorizer>) -> Self {
-        Self { authorizer }
+    pub(crate) fn new(authorizer: Arc<dyn Authorizer>, on: bool) -> Self {
+        Self { authorizer, on }
     }
 }
 
@@ -94,7 +96,7 @@ impl Plugin for TrustBundleAttest {
         stage == Stage::Validate
             && matches!(attributes.operation, Operation::Create | Operation::Update)
             && is_any_of(attributes, GROUP, "clustertrustbundles")
-            && binnacle_features::enabled("ClusterTrustBundle")
+            && self.on
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -238,7 +240,7 @@ mod tests {
             ("", Some(bundle("a.b/c", "x")), bundle("a.b/c", "y"), false),
             ("", Some(bundle("a.b/c", "x")), collected, true),
         ] {
-            let plugin = TrustBundleAttest::new(Arc::new(Allows(allows)));
+            let plugin = TrustBundleAttest::new(Arc::new(Allows(allows)), true);
             let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             let bundles = [GROUP, "v1beta1", "clustertrustbundles"];
             let attributes =

@@ -12,11 +12,13 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct JobValidation {
     lookup: Arc<dyn Lookup>,
+    /// True when there are pod groups (feature gate `GenericWorkload`).
+    on: bool,
 }
 
 impl JobValidation {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, on: bool) -> Self {
+        Self { lookup, on }
     }
 
     /// The name of the pod group that schedules the job's pods as a gang: the one that its template names, or else any
@@ -42,11 +44,10 @@ impl Plugin for JobValidation {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        // Pod groups are only there with the gate.
         stage == Stage::Validate
             && attributes.operation == Operation::Update
             && is_resource(attributes, "batch", "jobs")
-            && binnacle_features::enabled("GenericWorkload")
+            && self.on
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -86,10 +87,13 @@ mod tests {
             let metadata = value!({"name": name, "namespace": "ns", "ownerReferences": owners});
             (Kind::PodGroup, value!({"metadata": metadata, "spec": {"schedulingPolicy": policy}}))
         };
-        let plugin = JobValidation::new(Known::new(vec![
-            group("basic", "1", value!({"basic": {}})),
-            group("gang", "2", value!({"gang": {"minCount": 2i64}})),
-        ]));
+        let plugin = JobValidation::new(
+            Known::new(vec![
+                group("basic", "1", value!({"basic": {}})),
+                group("gang", "2", value!({"gang": {"minCount": 2i64}})),
+            ]),
+            true,
+        );
         for (uid, named, parallelism, want) in [
             ("1", "", 2, None),
             ("2", "", 1, None),

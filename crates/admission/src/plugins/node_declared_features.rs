@@ -23,11 +23,13 @@ const FEATURES: [(&str, Needs); 2] = [
 
 pub(crate) struct NodeDeclaredFeatures {
     lookup: Arc<dyn Lookup>,
+    /// True when the feature gate of the same name is on.
+    on: bool,
 }
 
 impl NodeDeclaredFeatures {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, on: bool) -> Self {
+        Self { lookup, on }
     }
 
     async fn check(&self, pod: &Value, old: &Value) -> Result<(), String> {
@@ -67,7 +69,7 @@ impl Plugin for NodeDeclaredFeatures {
             && attributes.operation == Operation::Update
             && ["", "resize"].contains(&attributes.subresource.as_str())
             && is_any_of(attributes, "", "pods")
-            && binnacle_features::enabled("NodeDeclaredFeatures")
+            && self.on
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -132,7 +134,8 @@ mod tests {
             let old = pod(node, 1, "1", "1", policy);
             let new = pod(node, generation, own, init, policy);
             let attributes = attributes(Operation::Update, ["", "v1", "pods"], "Pod", "resize");
-            let made = admit(Arc::new(NodeDeclaredFeatures::new(known.clone())), &attributes, &new, Some(&old)).await;
+            let made =
+                admit(Arc::new(NodeDeclaredFeatures::new(known.clone(), true)), &attributes, &new, Some(&old)).await;
             let want = want.map_or(Ok(new), |why| Err((403, format!("pods \"x\" is forbidden: {why}"))));
             assert_eq!(made, want, "{node} {own} {init} {policy}");
         }

@@ -13,6 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use binnacle_authz::{Authorizer, Node};
+use binnacle_features::Features;
 use binnacle_meta::{GroupResource, Status, go_quote};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
@@ -30,6 +31,7 @@ const KUBELET_SIGNERS: [&str; 2] = ["kubernetes.io/kubelet-serving", "kubernetes
 pub(crate) struct NodeRestriction {
     lookup: Arc<dyn Lookup>,
     authorizer: Arc<dyn Authorizer>,
+    features: Arc<Features>,
 }
 
 /// Why not.
@@ -84,8 +86,8 @@ fn shown(operation: Operation) -> &'static str {
 }
 
 impl NodeRestriction {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>, authorizer: Arc<dyn Authorizer>) -> Self {
-        Self { lookup, authorizer }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, authorizer: Arc<dyn Authorizer>, features: Arc<Features>) -> Self {
+        Self { lookup, authorizer, features }
     }
 
     async fn judge(&self, asked: Asked<'_>) -> Verdict {
@@ -106,12 +108,12 @@ impl NodeRestriction {
             },
             ("", "nodes") => nodes::check(asked),
             ("", "persistentvolumeclaims") => match attributes.subresource.as_str() {
-                "status" => nodes::claim_status(asked),
+                "status" => nodes::claim_status(&self.features, asked),
                 _ => no("may only update PVC status"),
             },
             ("", "serviceaccounts") => self.token(asked).await,
             ("certificates.k8s.io", "podcertificaterequests") => self.pod_certificate(asked).await,
-            ("certificates.k8s.io", "certificatesigningrequests") => csr(asked),
+            ("certificates.k8s.io", "certificatesigningrequests") => csr(&self.features, asked),
             ("coordination.k8s.io", "leases") => lease(asked),
             ("storage.k8s.io", "csinodes") => {
                 own_name(asked, "can only access CSINode with the same name as the requesting node")
@@ -158,11 +160,11 @@ fn slice(asked: Asked<'_>) -> Verdict {
     no(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"))
 }
 
-fn csr(asked: Asked<'_>) -> Verdict {
+fn csr(features: &Features, asked: Asked<'_>) -> Verdict {
     let signer = asked.object.str_at(&["spec", "signerName"]);
     if asked.attributes.operation != Operation::Create
         || !KUBELET_SIGNERS.contains(&signer)
-        || binnacle_features::enabled("AllowInsecureKubeletCertificateSigningRequests")
+        || features.enabled("AllowInsecureKubeletCertificateSigningRequests")
     {
         return Ok(());
     }

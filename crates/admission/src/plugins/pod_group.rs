@@ -11,7 +11,6 @@ use binnacle_schema::Value;
 use crate::lookup::{Kind, Lookup, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
-const GATE: &str = "GenericWorkload";
 const FINALIZER: &str = "scheduling.k8s.io/podgroup-protection";
 
 fn is_new_group(attributes: &Attributes) -> bool {
@@ -19,7 +18,16 @@ fn is_new_group(attributes: &Attributes) -> bool {
 }
 
 /// Its finalizer is removed by a controller when no pod refers to the group any more.
-pub(crate) struct PodGroupProtection;
+pub(crate) struct PodGroupProtection {
+    /// True when there are pod groups (feature gate `GenericWorkload`).
+    on: bool,
+}
+
+impl PodGroupProtection {
+    pub(crate) fn new(on: bool) -> Self {
+        Self { on }
+    }
+}
 
 impl Plugin for PodGroupProtection {
     fn name(&self) -> &'static str {
@@ -27,7 +35,7 @@ impl Plugin for PodGroupProtection {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Mutate && is_new_group(attributes) && binnacle_features::enabled(GATE)
+        stage == Stage::Mutate && is_new_group(attributes) && self.on
     }
 
     fn mutate<'a>(&'a self, _: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -42,11 +50,13 @@ impl Plugin for PodGroupProtection {
 
 pub(crate) struct PodGroupWorkloadExists {
     lookup: Arc<dyn Lookup>,
+    /// True when there are pod groups (feature gate `GenericWorkload`).
+    on: bool,
 }
 
 impl PodGroupWorkloadExists {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>) -> Self {
-        Self { lookup }
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, on: bool) -> Self {
+        Self { lookup, on }
     }
 
     async fn check(&self, namespace: &str, group: &Value) -> Result<Result<(), String>, Status> {
@@ -80,7 +90,7 @@ impl Plugin for PodGroupWorkloadExists {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        stage == Stage::Validate && is_new_group(attributes) && binnacle_features::enabled(GATE)
+        stage == Stage::Validate && is_new_group(attributes) && self.on
     }
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -107,10 +117,10 @@ mod tests {
     #[tokio::test]
     async fn a_finalizer_is_added_once() {
         let attributes = request();
-        assert!(!PodGroupProtection.handles(Stage::Mutate, &attributes), "the gate is off by default");
+        assert!(!PodGroupProtection::new(false).handles(Stage::Mutate, &attributes), "the gate is off by default");
         let mut group = value!({"metadata": {"name": "x", "finalizers": ["a.test/b"]}});
         for _ in 0..2 {
-            PodGroupProtection
+            PodGroupProtection::new(true)
                 .mutate(Request::new(&attributes, None, &Remarks::default()), &mut group)
                 .await
                 .expect("admitted");
@@ -123,8 +133,10 @@ mod tests {
         let workload = |name: &str| value!({"metadata": {"name": name, "namespace": "ns"}, "spec": {"podGroupTemplates": [{"name": "t"}]}});
         let mut going = workload("going");
         going.make_at(&["metadata"]).insert("deletionTimestamp", "2026-01-01T00:00:00Z");
-        let plugin =
-            PodGroupWorkloadExists::new(Known::new(vec![(Kind::Workload, workload("w")), (Kind::Workload, going)]));
+        let plugin = PodGroupWorkloadExists::new(
+            Known::new(vec![(Kind::Workload, workload("w")), (Kind::Workload, going)]),
+            true,
+        );
         for (name, template, want) in [
             ("w", "t", None),
             ("w", "u", Some("PodGroupTemplate \"u\" not found in Workload \"w\"")),

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use binnacle_features::Version;
 use binnacle_meta::{FieldErrors, GroupResource, Status, Text, aggregate};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
@@ -58,11 +59,18 @@ pub(crate) struct PodSecurity {
     lookup: Arc<dyn Lookup>,
     settings: PodSecuritySettings,
     metrics: PodSecurityMetrics,
+    /// The minor release that the server acts as: what came later is not known yet.
+    newest: u32,
 }
 
 impl PodSecurity {
-    pub(crate) fn new(lookup: Arc<dyn Lookup>, settings: PodSecuritySettings, metrics: PodSecurityMetrics) -> Self {
-        Self { lookup, settings, metrics }
+    pub(crate) fn new(
+        lookup: Arc<dyn Lookup>,
+        settings: PodSecuritySettings,
+        emulated: Version,
+        metrics: PodSecurityMetrics,
+    ) -> Self {
+        Self { lookup, settings, metrics, newest: u32::from(emulated.minor) }
     }
 
     async fn check_namespace(&self, request: Request<'_>, object: &Value) -> Result<(), Status> {
@@ -93,7 +101,7 @@ impl PodSecurity {
         match self.lookup.list(Kind::Pod, name, Freshness::Cached).await {
             Ok(mut pods) => {
                 pods.retain(|pod| !self.settings.exempts_runtime_class_of(pod));
-                warn_of_pods(request, name, new, prioritized(pods));
+                warn_of_pods(request, name, (new, self.newest), prioritized(pods));
             }
             Err(_) => request.warn("failed to list pods while checking new PodSecurity enforce level"),
         }
@@ -134,7 +142,7 @@ impl PodSecurity {
         }
         self.note_errors(request, &errors);
         request.annotate(ENFORCED, policy.enforce);
-        let mut found = Evaluations::of(pod);
+        let mut found = Evaluations::of(pod, self.newest);
         let violations = found.against(policy.enforce);
         self.metrics.evaluated(attributes, policy.enforce, Mode::Enforce, violations.is_empty());
         let refusal = (!violations.is_empty()).then(|| {
@@ -176,7 +184,7 @@ impl PodSecurity {
             return;
         }
         self.note_errors(request, &errors);
-        let mut found = Evaluations::of(template);
+        let mut found = Evaluations::of(template, self.newest);
         self.audit(request, policy.audit, &mut found);
         self.warn(request, policy.warn, &mut found);
     }
@@ -331,13 +339,13 @@ fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
 }
 
 /// Tells which existing pods a namespace's new level would not have let in.
-fn warn_of_pods(request: Request<'_>, namespace: &str, enforce: LevelVersion, pods: Vec<Arc<Value>>) {
+fn warn_of_pods(request: Request<'_>, namespace: &str, (enforce, newest): (LevelVersion, u32), pods: Vec<Arc<Value>>) {
     let began = Instant::now();
     let mut checked = 0;
     // The first pod by name, and how many there are.
     let mut by_reason: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(PODS_MAX) {
-        let violations: Violations = evaluate(enforce, &Subject::of(pod));
+        let violations: Violations = evaluate(enforce, &Subject::of(pod), newest);
         if !violations.is_empty() {
             let name = pod.str_at(&["metadata", "name"]);
             let (first, count) = by_reason.entry(violations.reasons()).or_insert_with(|| (name.to_owned(), 0));

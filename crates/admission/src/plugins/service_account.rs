@@ -6,7 +6,7 @@ mod secrets;
 use std::sync::Arc;
 use std::time::Duration;
 
-use binnacle_meta::{GroupResource, Status};
+use binnacle_meta::{GroupResource, Status, go_quote};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::generate_name;
 use binnacle_request::BoxFuture;
@@ -53,7 +53,12 @@ impl ServiceAccount {
                 Ok(None) => Status::not_found(&GroupResource::new("", "serviceaccount"), name),
                 Err(status) => status,
             };
-            let why = format!("error looking up service account {namespace}/{name}: {}", why.message());
+            // kube-apiserver asks itself for what its cache lacks, and its client refuses names that are no part of a path.
+            let why = match binnacle_validation::names::path_segment(name, false).as_slice() {
+                [] => why.message().to_owned(),
+                wrong => format!("invalid resource name {}: [{}]", go_quote(name), wrong.join(" ")),
+            };
+            let why = format!("error looking up service account {namespace}/{name}: {why}");
             return Err(forbidden(attributes, pod, why));
         }
     }

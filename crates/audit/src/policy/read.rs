@@ -9,13 +9,8 @@ use binnacle_validation::names::dns1123_subdomain_name;
 use super::{GroupResources, Policy, PolicyError, Rule};
 use crate::event::{Stage, Stages};
 
-const FORMAT: Format = Format {
-    group: "audit.k8s.io",
-    versions: &["v1"],
-    kind: "Policy",
-    scheme: "k8s.io/apiserver/pkg/audit/scheme.go:30",
-    fields,
-};
+const FORMAT: Format =
+    Format { group: "audit.k8s.io", versions: &["v1"], kind: "Policy", scheme: "pkg/audit/scheme.go:30", fields };
 
 pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
     let failed = |why: String| PolicyError(format!("failed decoding: {why}"));
@@ -76,7 +71,7 @@ fn check_kind(value: &Value) -> Result<(), PolicyError> {
             let kind = if kind.is_empty() { "Policy" } else { kind };
             Err(PolicyError(format!(
                 "failed decoding: no kind \"{kind}\" is registered for version \"{version}\" in scheme \
-                 \"k8s.io/apiserver/pkg/audit/scheme.go:30\""
+                 \"pkg/audit/scheme.go:30\""
             )))
         }
     }
@@ -288,7 +283,7 @@ mod tests {
             (
                 "apiVersion: audit.k8s.io/v1beta1\nkind: Policy",
                 "failed decoding: no kind \"Policy\" is registered for version \"audit.k8s.io/v1beta1\" in scheme \
-                 \"k8s.io/apiserver/pkg/audit/scheme.go:30\"",
+                 \"pkg/audit/scheme.go:30\"",
             ),
             (
                 "apiVersion: audit.k8s.io/v1\nkind: Event",

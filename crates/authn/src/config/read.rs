@@ -12,7 +12,7 @@ const FORMAT: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1", "v1beta1", "v1alpha1"],
     kind: "AuthenticationConfiguration",
-    scheme: "k8s.io/kubernetes/pkg/kubeapiserver/options/authentication.go:879",
+    scheme: "pkg/kubeapiserver/options/authentication.go:879",
     fields,
 };
 

@@ -25,7 +25,7 @@ const FORMAT: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1", "v1beta1", "v1alpha1"],
     kind: "AuthorizationConfiguration",
-    scheme: "k8s.io/apiserver/pkg/apis/apiserver/load/load.go:32",
+    scheme: "pkg/apis/apiserver/load/load.go:32",
     fields,
 };
 

@@ -57,7 +57,7 @@ fn bad() {
             "apiVersion: v1\nkind: Pod".to_owned(),
             load(
                 "no kind \"Pod\" is registered for version \"v1\" in scheme \
-                 \"k8s.io/apiserver/pkg/apis/apiserver/load/load.go:32\"",
+                 \"pkg/apis/apiserver/load/load.go:32\"",
             ),
         ),
         (

@@ -57,7 +57,7 @@ impl Rig {
         let mut apply = |old: Option<&Value>| {
             let mut object = old.cloned().unwrap_or_default();
             change(&mut object);
-            Ok(object)
+            Ok(object.into())
         };
         let namespace = if plural.starts_with("cluster") { "" } else { "n" };
         let context = Context::new(alice(), namespace.into(), false).named(name.into());

@@ -1,5 +1,6 @@
 //! Conversion of custom resources by the webhook that their definition names.
 
+mod answer;
 mod metrics;
 
 use std::sync::{Arc, OnceLock};
@@ -12,13 +13,16 @@ use binnacle_meta::{FieldErrors, FieldPath, Text, aggregate, go_quote};
 use binnacle_schema::{Limits, Object, Value, json, value};
 use binnacle_scheme::{Converted, Converter};
 use binnacle_validation::metadata;
-use binnacle_webhook::{Client, Service, ServiceResolver, Target};
+use binnacle_webhook::{Answer, Client, ReviewKind, Service, ServiceResolver, Target, WebhookError};
+use bytes::Bytes;
 
 pub use self::metrics::ConversionMetrics;
 use self::metrics::Failure;
 
 /// How long kube-apiserver waits for a conversion.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a server is asked that wants to be asked later.
+const ATTEMPTS: u32 = 11;
 const GROUP: &str = "apiextensions.k8s.io";
 const REVIEW: &str = "ConversionReview";
 const LIMITS: Limits = Limits { max_bytes: 64 << 20, max_depth: 256, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
@@ -98,11 +102,14 @@ impl ConversionWebhook {
         let mut body = Vec::new();
         json::write(&review, &mut body);
         let client = self.client().map_err(failed)?;
-        let answer = client.post(body).await.map_err(|error| failed(error.to_string()))?;
-        if let Some(failure) = answer.failure() {
-            return Err(failed(failure.to_string()));
+        let answer = post(client, body.into()).await.map_err(|error| failed(error.to_string()))?;
+        if answer.body.is_empty() {
+            let media = answer.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let code = answer.code;
+            return Err(failed(format!("0-length response with status code: {code} and content type: {media}")));
         }
-        let review = json::parse(&answer.body, &LIMITS).map_err(|error| failed(error.to_string()))?;
+        let review = ReviewKind { group: GROUP, version, kind: REVIEW }.read(&answer.body, &LIMITS).map_err(failed)?;
+        answer::check_types(&review, version).map_err(failed)?;
         converted_objects(&review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
 
@@ -118,6 +125,8 @@ impl ConversionWebhook {
         let invalid = |why: String| (Failure::InvalidConvertedObject, format!("{webhook} {why}"));
         let mut done = Vec::with_capacity(expected);
         for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
+            // Only this failure does not say whose it is.
+            answer::check_object(&converted).map_err(|why| (Failure::InvalidConvertedObject, why))?;
             check(original, &converted, wanted, i).map_err(invalid)?;
             let restored = restore_metadata(original, &mut converted);
             restored.map_err(|why| invalid(format!("returned invalid metadata: {why}")))?;
@@ -145,6 +154,26 @@ impl Converter for ConversionWebhook {
             self.metrics.converted(&self.definition, [&from, to], converted.is_ok(), begun.elapsed());
             converted
         })
+    }
+}
+
+/// Posts a review, and once more to a server that says when it may be asked again.
+async fn post(client: &Client, document: Bytes) -> Result<Answer, WebhookError> {
+    let begun = Instant::now();
+    let mut attempts = 1;
+    loop {
+        let answer = client.post(document.clone()).await;
+        match &answer {
+            Err(WebhookError::Status { code, retry_after: Some(seconds), .. }) if *code == 429 || *code >= 500 => {
+                let pause = Duration::from_secs(u64::from(*seconds));
+                if attempts == ATTEMPTS || begun.elapsed() + pause >= TIMEOUT {
+                    return answer;
+                }
+                tokio::time::sleep(pause).await;
+            }
+            _ => return answer,
+        }
+        attempts += 1;
     }
 }
 

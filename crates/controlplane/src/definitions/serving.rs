@@ -1,9 +1,10 @@
 //! The resources of definitions in the catalog of a server.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use binnacle_custom::{Definition, Schemas, Version, types};
 use binnacle_meta::{FieldErrors, FieldPath, GroupResource, Status, Text};
@@ -11,15 +12,15 @@ use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, Installer, Resource, object};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, json};
-use binnacle_scheme::{
-    CUSTOM_RESOURCE_PRIORITIES, Kinds, ResourceDescription, Resources, Served, ServedVersion, Shared, Verb, Verbs,
-};
+use binnacle_scheme::{Kinds, Shared};
 use binnacle_webhook::ServiceResolver;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use super::conversion::{ConversionMetrics, ConversionWebhook};
-use crate::apiservices::{LocalApi, Registrations};
+use super::publishing::{Change, Touched, publish};
+use crate::apiservices::Registrations;
 
 /// The rules of structural schemas: what is wrong with a schema at a path.
 pub type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
@@ -68,7 +69,7 @@ impl CustomResources {
 
     /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more; those
     /// who watch go on, and see its objects go.
-    pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) {
+    pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) -> Touched {
         let fingerprint = fingerprint(definition);
         let mut served = self.served.lock();
         let group = definition.group.clone();
@@ -76,10 +77,11 @@ impl CustomResources {
         if let Some(known) = others.get(&definition.name)
             && known.fingerprint == fingerprint
         {
-            if known.terminating.swap(terminating, Ordering::Relaxed) != terminating {
-                self.publish(&group, others, None, registrations);
+            if known.terminating.swap(terminating, Ordering::Relaxed) == terminating {
+                return Touched::default();
             }
-            return;
+            let (before, after) = (&known.resources[..], &known.resources[..]);
+            return self.publish(&group, &Change { before, after, terminating }, registrations);
         }
         let converter = ConversionWebhook::of(definition, &self.resolver, &self.metrics);
         let made = types(definition, &self.schemas, &self.kinds, converter.as_ref());
@@ -92,24 +94,30 @@ impl CustomResources {
                 }
             }
         }
-        let terminating = Arc::new(AtomicBool::new(terminating));
+        let flag = Arc::new(AtomicBool::new(terminating));
         let resource = GroupResource::new(definition.group.clone(), definition.accepted.plural.clone());
-        let hooks: Arc<dyn Hooks> = Arc::new(NothingNew { resource, terminating: terminating.clone() });
+        let own = Arc::new(OwnHooks { resource, terminating: flag.clone(), converted: OnceLock::new() });
+        let hooks: Arc<dyn Hooks> = own.clone();
         let resources = self.installer.install_with(&good, &hooks);
-        let serving = ServedDefinition { fingerprint, terminating, resources };
-        let before = others.insert(definition.name.clone(), serving);
-        self.publish(&group, others, before, registrations);
+        if converter.is_some() {
+            let converted =
+                Converted { versions: resources.iter().map(Arc::downgrade).collect(), begun: AtomicBool::new(false) };
+            own.converted.get_or_init(|| converted);
+        }
+        let serving = ServedDefinition { fingerprint, terminating: flag, resources: resources.clone() };
+        let before = others.insert(definition.name.clone(), serving).map(|before| before.resources).unwrap_or_default();
+        self.publish(&group, &Change { before: &before, after: &resources, terminating }, registrations)
     }
 
     /// Takes a definition out.
-    pub(super) fn stop(&self, group: &Text, name: &str, registrations: &Registrations) {
+    pub(super) fn stop(&self, group: &Text, name: &str, registrations: &Registrations) -> Touched {
         let mut served = self.served.lock();
-        let Some(others) = served.get_mut(group) else { return };
-        let before = others.remove(name);
-        self.publish(group, others, before, registrations);
+        let Some(others) = served.get_mut(group) else { return Touched::default() };
+        let Some(gone) = others.remove(name) else { return Touched::default() };
         if others.is_empty() {
             served.remove(group);
         }
+        self.publish(group, &Change { before: &gone.resources, ..Change::default() }, registrations)
     }
 
     /// The resource in the version in which objects are stored, or in any that is served.
@@ -121,77 +129,21 @@ impl CustomResources {
         found.or(resources.first()).cloned()
     }
 
-    /// Brings the catalog in step with one group. Group versions that are built in stay as they are.
-    fn publish(
-        &self,
-        group: &Text,
-        served: &BTreeMap<Text, ServedDefinition>,
-        before: Option<ServedDefinition>,
-        registrations: &Registrations,
-    ) {
-        let mut versions: BTreeMap<&Text, Vec<(&Arc<Resource>, bool)>> = BTreeMap::new();
-        for definition in served.values() {
-            let terminating = definition.terminating.load(Ordering::Relaxed);
-            for resource in &definition.resources {
-                versions.entry(&resource.description.version).or_default().push((resource, terminating));
-            }
-        }
-        let replaced = before.map(|before| before.resources).unwrap_or_default();
-        let gone: Vec<Arc<ResourceDescription>> =
-            replaced.iter().map(|resource| resource.description.clone()).collect();
-        let touched: BTreeSet<&Text> = gone.iter().map(|d| &d.version).chain(versions.keys().copied()).collect();
-        self.catalog.change(|snapshot| {
-            let is_built_in = |served: &Served, version: &str| {
-                let known = served.version(group, version);
-                known.is_some_and(|known| matches!(known.resources, Resources::BuiltIn(_)))
-            };
-            for old in &gone {
-                if !is_built_in(snapshot.served(), &old.version) {
-                    snapshot.remove(group, &old.version, &old.plural);
-                }
-            }
-            for version in touched {
-                if is_built_in(snapshot.served(), version) {
-                    continue;
-                }
-                let Some(resources) = versions.get_mut(version) else {
-                    snapshot.serve(|served| served.remove(group, version));
-                    registrations.forget(group, version);
-                    continue;
-                };
-                resources.sort_by(|(a, _), (b, _)| a.description.plural.cmp(&b.description.plural));
-                let shown = resources.iter().map(|(resource, terminating)| shown(resource, *terminating)).collect();
-                let (group_priority, version_priority) = CUSTOM_RESOURCE_PRIORITIES;
-                snapshot.serve(|served| {
-                    let version = version.clone();
-                    let resources = Resources::Custom(shown);
-                    let stale = false;
-                    served.insert(
-                        group.clone(),
-                        ServedVersion { version, group_priority, version_priority, resources, stale },
-                    );
-                });
-                snapshot.insert(resources.iter().map(|(resource, _)| Arc::clone(resource)));
-                registrations.keep(&LocalApi {
-                    group: group.clone(),
-                    version: version.clone(),
-                    group_priority,
-                    version_priority,
-                });
-            }
-        });
+    /// Brings the catalog in step with a definition that has changed.
+    fn publish(&self, group: &Text, change: &Change<'_>, registrations: &Registrations) -> Touched {
+        let touched = publish(&self.catalog, registrations, group, change);
         // Who watches comes back, and is served by what is there then.
-        replaced.iter().for_each(|resource| resource.collection.cache.retire());
+        let replaced = change.before.iter().filter(|old| !change.after.iter().any(|new| Arc::ptr_eq(old, new)));
+        replaced.for_each(|resource| resource.collection.cache.retire());
+        touched
     }
-}
 
-/// How discovery shows a resource: one whose definition is terminating without the verbs that it is about to lose.
-fn shown(resource: &Resource, terminating: bool) -> Arc<ResourceDescription> {
-    if !terminating {
-        return resource.description.clone();
+    #[cfg(test)]
+    pub(super) fn resources_of(&self, definition: &Definition) -> Vec<Arc<Resource>> {
+        let served = self.served.lock();
+        let found = served.get(&definition.group).and_then(|others| others.get(&definition.name));
+        found.map(|serving| serving.resources.clone()).unwrap_or_default()
     }
-    let unlisted = Verbs::of(&[Verb::Create, Verb::Patch, Verb::Update]);
-    Arc::new(ResourceDescription { unlisted, ..ResourceDescription::clone(&resource.description) })
 }
 
 /// The hash of what the resources of a definition are made of.
@@ -213,20 +165,50 @@ fn fingerprint(definition: &Definition) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Refuses new objects while a definition is terminating.
-struct NothingNew {
+/// Refuses new objects while a definition is terminating. Where a webhook converts objects, the first one that is made
+/// waits for the caches of all versions.
+struct OwnHooks {
     resource: GroupResource,
     terminating: Arc<AtomicBool>,
+    converted: OnceLock<Converted>,
 }
 
-impl Hooks for NothingNew {
-    fn begin_create<'a>(&'a self, _: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
-        if !self.terminating.load(Ordering::Relaxed) {
-            return Box::pin(async { Ok(()) });
+/// The versions between which a webhook converts.
+struct Converted {
+    versions: Vec<Weak<Resource>>,
+    begun: AtomicBool,
+}
+
+/// An empty cache is filled in no time.
+const FILLED: Duration = Duration::from_secs(1);
+
+impl Converted {
+    /// Fills the caches of all versions while there may be nothing to convert yet, as kube-apiserver does with the first
+    /// request for a definition: then a webhook that fails for a while ends no watch.
+    async fn begin(&self) {
+        for version in self.versions.iter().filter_map(Weak::upgrade) {
+            let filled = version.collection.cache.ready(Instant::now() + FILLED).await;
+            if let Err(error) = filled {
+                tracing::debug!(version = %version.description.version, %error, "a cache is not filled yet");
+            }
         }
-        let why = "create not allowed while custom resource definition is terminating";
-        let status = Status::forbidden(&self.resource, object::name(object), why);
-        Box::pin(async { Err(status) })
+    }
+}
+
+impl Hooks for OwnHooks {
+    fn begin_create<'a>(&'a self, _: &'a Context, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
+        if self.terminating.load(Ordering::Relaxed) {
+            let why = "create not allowed while custom resource definition is terminating";
+            let status = Status::forbidden(&self.resource, object::name(object), why);
+            return Box::pin(async { Err(status) });
+        }
+        let first = self.converted.get().filter(|converted| !converted.begun.swap(true, Ordering::Relaxed));
+        Box::pin(async move {
+            if let Some(converted) = first {
+                converted.begin().await;
+            }
+            Ok(())
+        })
     }
 }
 
@@ -234,57 +216,27 @@ impl Hooks for NothingNew {
 mod tests {
     use std::sync::Weak;
 
-    use binnacle_registry::StorageOptions;
-    use binnacle_registry::admission::AdmitAll;
-    use binnacle_schema::value;
-    use binnacle_store_embedded::EmbeddedStore;
+    use binnacle_scheme::Verb;
 
+    use super::super::testing::{custom_resources, definition};
     use super::*;
-    use crate::{ServiceAddresses, ServiceRouting};
-
-    fn definition(n: usize) -> Definition {
-        let plural = format!("widgets{n}");
-        let names = value!({
-            "plural": (plural.clone()), "singular": (format!("widget{n}")), "kind": (format!("Widget{n}")),
-            "listKind": (format!("Widget{n}List"))
-        });
-        let schema = value!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
-            "n": {"type": "integer", "maximum": (n as i64)}
-        }}}});
-        let mut object = value!({
-            "metadata": {"name": (format!("{plural}.a.test")), "uid": (plural)},
-            "spec": {"group": "a.test", "scope": "Namespaced", "versions": [
-                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}
-            ]}
-        });
-        object.make_at(&["spec"]).insert("names", names.clone());
-        object.make_at(&["status"]).insert("acceptedNames", names);
-        Definition::read(&object)
-    }
 
     /// Nothing of a definition that is gone stays behind: not its types, its caches, its schemas.
     #[tokio::test]
     async fn what_is_gone_is_freed() {
-        let catalog = Catalog::new(binnacle_builtin::kinds());
-        let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
-        let installer = Arc::new(Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20));
-        let resolver = Arc::new(ServiceAddresses::new(catalog.clone(), ServiceRouting::ClusterIp, None));
-        let custom = {
-            let metrics = ConversionMetrics::register(&prometheus::Registry::new()).unwrap();
-            CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds(), resolver, metrics, |_, _| {
-                FieldErrors::new()
-            })
-        };
+        let (catalog, custom) = custom_resources();
         let registrations = Registrations::default();
-        let definitions: Vec<Definition> = (0..100).map(definition).collect();
-        definitions.iter().for_each(|definition| custom.serve(definition, false, &registrations));
+        let definitions: Vec<Definition> = (0..100).map(|n| definition(n, 1)).collect();
+        for definition in &definitions {
+            custom.serve(definition, false, &registrations);
+        }
         assert_eq!(catalog.snapshot().resources().count(), 100);
         // A request keeps what it began with.
         let request = catalog.snapshot();
         let known: Vec<Weak<Resource>> = request.resources().map(Arc::downgrade).collect();
         assert!(request.resources().all(|resource| resource.message.get("spec").is_some()), "schemas are read");
         // What has not changed is not made again.
-        custom.serve(&definitions[0], false, &registrations);
+        assert_eq!(custom.serve(&definitions[0], false, &registrations), Touched::default());
         let same = catalog.find("a.test", "v1", "widgets0").unwrap();
         assert!(Arc::ptr_eq(&same, request.find("a.test", "v1", "widgets0").unwrap()));
         same.collection.cache.start();
@@ -295,7 +247,9 @@ mod tests {
         let shown = catalog.snapshot().served().find("a.test", "v1", "widgets0").unwrap().unlisted;
         assert!(shown.contains(Verb::Create) && !shown.contains(Verb::Delete));
 
-        definitions.iter().for_each(|definition| custom.stop(&definition.group, &definition.name, &registrations));
+        for gone in &definitions {
+            custom.stop(&gone.group, &gone.name, &registrations);
+        }
         assert!(catalog.snapshot().served().group("a.test").is_none());
         assert!(catalog.find("a.test", "v1", "widgets0").is_none());
         assert!(known.iter().all(|resource| resource.upgrade().is_some()), "a request still works with them");

@@ -30,7 +30,7 @@ impl Server {
 
     /// One of several servers over a store.
     pub(crate) fn over(store: Arc<dyn Store>, config: &Config) -> Self {
-        let resources = Catalog::new(binnacle_builtin::kinds());
+        let resources = Catalog::new(binnacle_builtin::kinds(), Arc::default());
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
         let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
         let metrics = Metrics::register(&Registry::new()).unwrap();
@@ -92,7 +92,7 @@ impl Server {
             let mut object = old.cloned().unwrap();
             change(&mut object);
             resource.set_defaults(&mut object);
-            Ok(object)
+            Ok(object.into())
         };
         let updated = resource.update(context, name, &UpdateOptions::default(), &mut changed).await;
         updated.map(|updated| updated.stored.object)

@@ -8,6 +8,7 @@
 mod manifests;
 
 mod admission;
+mod admission_manifests;
 mod admission_policies;
 mod aggregation;
 mod allocators;
@@ -18,6 +19,7 @@ mod bad_input;
 mod cluster;
 mod compression;
 mod controller;
+mod conversion_webhooks;
 mod coordinated_election;
 mod custom_resources;
 mod distributed_claims;
@@ -48,6 +50,7 @@ mod migration;
 mod namespaces;
 mod nodes;
 mod operator;
+mod peers;
 mod protobuf_client;
 mod proxies;
 mod python_client;

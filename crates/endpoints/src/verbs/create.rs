@@ -7,11 +7,13 @@ use binnacle_registry::object;
 
 use super::{Answer, Call, DUPLICATE_OWNERS};
 use crate::params::{self, WriteKind};
-use crate::{audit, body, managed, respond};
+use crate::{audit, body, managed, negotiate, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include(output)?;
+    // Before the options are looked at, as kube-apiserver does for this verb alone.
+    let _ = negotiate::input(call.request.header("content-type"))?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Create)?;
     let context = call.context(params.options());

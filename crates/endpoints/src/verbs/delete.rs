@@ -58,7 +58,13 @@ async fn delete_unreadable(call: Call, output: Output) -> Answer {
 pub(crate) async fn handle_collection(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include(output)?;
-    let mut params = params::collection(&call.request.query, &call.request.info, &call.resource.description, false)?;
+    let mut params = params::collection(
+        &call.request.query,
+        &call.request.info,
+        &call.resource.description,
+        &call.resource.collection.features,
+        false,
+    )?;
     let options = options(&mut call).await?;
     options.validate_for_collection()?;
     if params.list.version == Match::Any {
@@ -141,7 +147,7 @@ fn check_type(api_version: &str, kind: &str) -> Result<(), Status> {
         "" | "DeleteOptions" => return Ok(()),
         kind if is_known => format!("converting (v1.{kind}) to (v1.DeleteOptions): unknown conversion"),
         kind => format!(
-            "no kind {} is registered for version {} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\"",
+            "no kind {} is registered for version {} in scheme \"pkg/apis/meta/internalversion/scheme/register.go:27\"",
             go_quote(kind),
             go_quote(given)
         ),

@@ -27,7 +27,6 @@ pub(crate) async fn handle(call: Call) -> Answer {
     binnacle_request::large(entry.value().len()).await;
     // The usual case: the bytes are there.
     if output.transform == Transform::None && !output.pretty {
-        respond::check_encoding(&resource, output.encoding, "")?;
         match output.encoding {
             Encoding::Json => {
                 let mut body = Pieces::from(measure(Part::Serialize, || resource.json(&entry))?);

@@ -8,7 +8,13 @@ use crate::{list_stream, params};
 pub(crate) async fn handle(call: Call, force_watch: bool) -> Answer {
     let resource = Arc::clone(&call.resource);
     let output = call.output(false)?;
-    let mut params = params::collection(&call.request.query, &call.request.info, &resource.description, force_watch)?;
+    let mut params = params::collection(
+        &call.request.query,
+        &call.request.info,
+        &resource.description,
+        &resource.collection.features,
+        force_watch,
+    )?;
     if params.watch {
         return watch::handle(call, params).await;
     }

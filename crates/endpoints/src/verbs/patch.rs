@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
 use binnacle_patch::apply;
-use binnacle_registry::{Context, Resource, UpdateOptions, object};
+use binnacle_registry::{Context, Resource, Sent, UpdateOptions, object};
 use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, decode, json, yaml};
 
@@ -16,10 +16,7 @@ use crate::patch_type::PatchType;
 use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
-    let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
-    if kind == PatchType::Strategic && call.resource.collection.kind.custom.is_some() {
-        return Err(Status::unsupported_media_type(&CUSTOM_PATCHES));
-    }
+    let kind = patch_type(&call)?;
     let output = call.output(false)?;
     let include = call.include(output)?;
     let bytes = body::read(&mut call.request).await?;
@@ -69,6 +66,19 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
 const CUSTOM_PATCHES: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
+/// What the body of a patch is.
+///
+/// Errors: 415, for custom resources in the words of the handler: no router comes before it.
+pub(crate) fn patch_type(call: &Call) -> Result<PatchType, Status> {
+    let kind = PatchType::of(call.request.header("content-type"));
+    match call.resource.collection.kind.custom {
+        Some(_) => kind
+            .filter(|kind| *kind != PatchType::Strategic)
+            .ok_or_else(|| Status::unsupported_media_type(&CUSTOM_PATCHES)),
+        None => kind.ok_or_else(Status::router_unsupported_media_type),
+    }
+}
+
 /// The object that is patched, and for whom.
 struct Target<'a> {
     context: &'a Context,
@@ -79,7 +89,7 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// The new object in the resource's version, with its managed fields. `live` is in the stored version.
-    fn patch(&self, patch: &Patch, live: &Value) -> Result<Value, Status> {
+    fn patch(&self, patch: &Patch, live: &Value) -> Result<Sent, Status> {
         let resource = self.resource;
         let described = &resource.description;
         let expected = Expected {
@@ -96,7 +106,7 @@ impl Target<'_> {
             versioned
         };
         let decoded = patch.apply(self.context, &expected, &present)?;
-        let mut object = resource.complete(self.context, decoded.value, decoded.empties);
+        let mut object = resource.complete(decoded.value, decoded.empties);
         managed::updated(self.context, resource, self.manager, self.subresource, Some(live), &mut object);
         Ok(object)
     }
@@ -156,7 +166,7 @@ impl Configuration {
 
     /// Server-side apply: the fields of the configuration become the manager's. What it leaves open, its name included,
     /// stays as it is.
-    fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<Value, Status> {
+    fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<Sent, Status> {
         let (resource, config) = (target.resource, &self.value);
         self.check(&resource.kind())?;
         let versioned = live.map(|live| managed::versioned(resource, live));
@@ -173,11 +183,23 @@ impl Configuration {
                 schema.read_applied(&mut value).map_err(failed)?;
                 Decoded { value, findings: Findings::default(), empties: Empties::default() }
             }
-            None => decode::value(applied, &resource.message).map_err(|error| failed(error.to_string()))?,
+            None => {
+                let mut applied = applied;
+                let read = decode::convert_numbers(&mut applied, &resource.message);
+                let read =
+                    read.and_then(|()| decode::value(applied, &resource.message).map_err(|error| error.to_string()));
+                read.map_err(|why| {
+                    let (config, kind) = (apply::described(config), resource.kind());
+                    failed(format!(
+                        "failed to convert new object ({config}) to proper version: unable to convert \
+                         unstructured object to {kind}: {why}"
+                    ))
+                })?
+            }
         };
         body::judge(target.context, &decoded.findings, self.validation, |why| Status::unknown(500, why))?;
         self.judge_duplicates(target.context)?;
-        let object = resource.complete(target.context, decoded.value, decoded.empties);
+        let object = resource.complete(decoded.value, decoded.empties);
         let uid = object::uid(&object);
         if live.is_none() && !uid.is_empty() {
             let why =

@@ -81,7 +81,7 @@ impl Patch {
                 }
             })
         };
-        let refuse = |why: &str| apply().map_or_else(|status| status, |patched| self.invalid(patched, why));
+        let refuse = |why: &str| apply().map_or_else(|status| status, |patched| self.invalid(patched, &live(), why));
         let custom = expected.resource.and_then(|resource| Some((resource, resource.collection.kind.custom.as_ref()?)));
         let decoded = match (&self.content, custom) {
             (_, Some((resource, schema))) => {
@@ -107,18 +107,18 @@ impl Patch {
 
     /// The refusal of a result, which it shows as text: members of what the patch went into are sorted by name, the
     /// rest stands as it was.
-    fn invalid(&self, mut patched: Value, why: &str) -> Status {
+    fn invalid(&self, mut patched: Value, live: &Value, why: &str) -> Status {
         let shown = match &self.content {
             Content::Json(patch) => {
                 patch.paths().for_each(|path| sort_along(&mut patched, path));
                 json::to_string(&patched)
             }
             Content::Merge(patch) => {
-                sort_like(&mut patched, patch);
+                sort_merged(&mut patched, live, patch);
                 json::to_string(&patched)
             }
-            // kube-apiserver shows the patch here, as Go prints maps.
-            Content::Strategic(patch) => strategic::go_print(patch),
+            // kube-apiserver shows the patch here, as Go prints maps, with what applying it has left of it.
+            Content::Strategic(patch) => strategic::go_print(&strategic::left(patch, live)),
         };
         let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), why);
         Status::invalid(&GroupKind::new("", ""), "", &error.into())
@@ -177,8 +177,8 @@ fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, St
     }
     let given =
         GroupVersion::parse(&api_version).ok_or_else(|| format!("unexpected GroupVersion string: {api_version}"))?;
-    let Some(message) = body::registered(expected.kinds, &given, &kind) else {
-        return Err(not_registered(&kind, &format!("version {}", go_quote(&api_version))));
+    let Some(message) = body::registered(expected.kinds, expected.group, &given, &kind) else {
+        return Err(not_registered(&kind, &format!("version {}", go_quote(&api_version)), expected.group));
     };
     if given.group == expected.group && given.version == expected.version && kind == expected.kind {
         expected.name(&mut patched);
@@ -206,7 +206,8 @@ fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, St
 /// JSON: all are unknown, and nothing is left.
 fn internal(patched: &Value, kind: &str, expected: &Expected<'_>) -> Result<Decoded, String> {
     if kind != expected.kind {
-        return Err(not_registered(kind, &format!("the internal version of group {}", go_quote(expected.group))));
+        let place = format!("the internal version of group {}", go_quote(expected.group));
+        return Err(not_registered(kind, &place, expected.group));
     }
     let mut findings = Findings::default();
     let members = patched.as_object().into_iter().flat_map(|members| members.iter());
@@ -218,9 +219,9 @@ fn internal(patched: &Value, kind: &str, expected: &Expected<'_>) -> Result<Deco
     Ok(Decoded { findings, ..decoded })
 }
 
-fn not_registered(kind: &str, place: &str) -> String {
-    let kind = go_quote(kind);
-    format!("no kind {kind} is registered for {place} in scheme \"pkg/api/legacyscheme/scheme.go:30\"")
+fn not_registered(kind: &str, place: &str, group: &str) -> String {
+    let (kind, scheme) = (go_quote(kind), body::scheme(group));
+    format!("no kind {kind} is registered for {place} in scheme \"{scheme}\"")
 }
 
 impl Expected<'_> {
@@ -249,14 +250,33 @@ fn sort_along(value: &mut Value, path: &str) {
     }
 }
 
-/// Sorts the objects for which the patch has an object.
-fn sort_like(value: &mut Value, patch: &Value) {
-    let (Some(members), Some(changes)) = (value.as_object_mut(), patch.as_object()) else { return };
+/// Sorts what a merge patch went into: objects that both sides have, and all of what is new or in place of what is no
+/// object. What takes the place of an object stands as it was sent.
+fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
+    let changes = match (live, patch) {
+        (Value::Object(_), Value::Object(changes)) => changes,
+        (Value::Object(_), _) => return,
+        // What is new was looked through for nulls.
+        _ => return sort_all(value),
+    };
+    let Some(members) = value.as_object_mut() else { return };
     members.sort_by_name();
     for (name, change) in changes.iter() {
         if let Some(member) = members.get_mut(name) {
-            sort_like(member, change);
+            let live = live.get(name).unwrap_or(&Value::Null);
+            sort_merged(member, live, change);
         }
+    }
+}
+
+fn sort_all(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.sort_by_name();
+            members.iter_mut().for_each(|(_, member)| sort_all(member));
+        }
+        Value::List(items) => items.iter_mut().for_each(sort_all),
+        _ => {}
     }
 }
 

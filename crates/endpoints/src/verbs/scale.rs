@@ -9,6 +9,7 @@ use binnacle_request::Response;
 use binnacle_schema::{Message, Object, Value, decode};
 use binnacle_scheme::{ScaleFields, Verb};
 
+use super::patch::patch_type;
 use super::patch::{Configuration, refused};
 use super::patched::{Expected, Patch};
 use super::scale_admission::AsScale;
@@ -59,7 +60,7 @@ async fn update(mut call: Call) -> Answer {
 }
 
 async fn patch(mut call: Call) -> Answer {
-    let kind = PatchType::of(call.request.header("content-type")).ok_or_else(Status::router_unsupported_media_type)?;
+    let kind = patch_type(&call)?;
     let output = call.output(false)?;
     let bytes = body::read(&mut call.request).await?;
     let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
@@ -136,7 +137,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
     let message = message(&resource)?;
     let scale = resource.collection.kind.scale.as_ref();
     let path = replicas_path(scale);
-    let replicas = [(resource.api_version(), path.as_str())];
+    let replicas = replicas_by_version(scale, resource.api_version());
     let managers = apply::Scale { api_version: resource.api_version(), replicas: &replicas };
     let update = apply::Update {
         message,
@@ -176,18 +177,48 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
             if scale.is_none() || !version.is_empty() {
                 object::set_metadata(&mut object, "resourceVersion", Some(version.into()));
             }
+            check_parents(scale, &object)?;
             set_replicas(scale, &mut object, wanted.int_at(&["spec", "replicas"]).unwrap_or(0));
             let owners = managers.to_object(owners, wanted.list_at(&["metadata", "managedFields"]));
             object::set_metadata(&mut object, "managedFields", owners);
-            Ok(object)
+            Ok(object.into())
         })
         .await?;
     respond_scale(&call, output, &updated.stored.object)
 }
 
+/// Where the versions of the workload's kind have their replicas, which may be nowhere.
+pub(super) fn replicas_by_version<'a>(
+    fields: Option<&'a ScaleFields>,
+    api_version: &'a str,
+) -> Vec<(&'a str, Option<&'a str>)> {
+    match fields {
+        Some(fields) => fields.versions.iter().map(|(version, path)| (version.as_str(), path.as_deref())).collect(),
+        None => vec![(api_version, Some("spec.replicas"))],
+    }
+}
+
 /// Where a workload has its replicas, with dots.
 pub(super) fn replicas_path(fields: Option<&ScaleFields>) -> String {
     fields.map_or("spec.replicas".to_owned(), |fields| fields.spec_replicas.join("."))
+}
+
+/// What is above the replicas of a custom resource must be objects, where it is there.
+fn check_parents(fields: Option<&ScaleFields>, workload: &Value) -> Result<(), Status> {
+    let Some([parents @ .., _]) = fields.map(|fields| &fields.spec_replicas[..]) else { return Ok(()) };
+    let mut found = workload;
+    for (depth, name) in parents.iter().enumerate() {
+        match found.get(name) {
+            None => return Ok(()),
+            Some(next @ Value::Object(_)) => found = next,
+            Some(_) => {
+                let path = parents[..=depth].join(".");
+                let why = format!("value cannot be set because .{path} is not a map[string]interface{{}}");
+                return Err(Status::unknown(500, &why));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Writes the replicas of a scale into its workload.

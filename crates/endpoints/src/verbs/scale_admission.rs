@@ -10,7 +10,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_scheme::ScaleFields;
 
-use super::scale::{GROUP, KIND, VERSION, replicas_path, scale_of, set_replicas, validate};
+use super::scale::{GROUP, KIND, VERSION, replicas_by_version, scale_of, set_replicas, validate};
 
 /// Stands before the admission of a workload while one of its scales is written.
 pub(super) struct AsScale {
@@ -34,8 +34,7 @@ impl AsScale {
 
     fn scale(&self, workload: &Value) -> Result<Value, Status> {
         let mut scale = scale_of(self.fields.as_ref(), workload)?;
-        let path = replicas_path(self.fields.as_ref());
-        let replicas = [(self.api_version.as_str(), path.as_str())];
+        let replicas = replicas_by_version(self.fields.as_ref(), &self.api_version);
         let managers = apply::Scale { api_version: &self.api_version, replicas: &replicas };
         let owners = managers.to_scale(workload.list_at(&["metadata", "managedFields"]));
         object::set_metadata(&mut scale, "managedFields", owners);

@@ -51,7 +51,7 @@ impl Answer {
 
 impl Server {
     pub(crate) fn new() -> Self {
-        let catalog = Catalog::new(binnacle_builtin::kinds());
+        let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
         let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
         let installer = Installer::new(storage, Arc::new(AdmitAll), HashMap::new(), 1 << 20);
         let releases = Releases::default();

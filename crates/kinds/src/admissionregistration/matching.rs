@@ -3,6 +3,7 @@
 use binnacle_cel::Type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
+use binnacle_scheme::Situation;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names, repeated, selectors};
 
@@ -167,13 +168,31 @@ pub(super) fn match_conditions(object: &Value, compiler: &Compiler, path: &Field
     }
 }
 
-/// Names that belong to configuration in files.
-pub(super) fn reserved_name_warnings(object: &Value) -> Vec<String> {
-    const SUFFIX: &str = ".static.k8s.io";
-    if !object.str_at(&["metadata", "name"]).ends_with(SUFFIX) {
-        return Vec::new();
+/// The end of names that belong to configuration in files of the server.
+const RESERVED: &str = ".static.k8s.io";
+
+fn has_reserved_name(object: &Value) -> bool {
+    object.str_at(&["metadata", "name"]).ends_with(RESERVED)
+}
+
+fn reserved() -> String {
+    format!(
+        "names ending with {RESERVED:?} are reserved for static manifest-based configurations and cannot be managed via \
+         the API"
+    )
+}
+
+/// What is wrong with a name for a client to choose, where configuration may stand in files.
+pub(super) fn reserved_name(situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if situation.features.enabled("ManifestBasedAdmissionControlConfig") && has_reserved_name(object) {
+        let at = FieldPath::new("metadata").child("name");
+        errors.push(FieldError::invalid(&at, object.str_at(&["metadata", "name"]), reserved()));
     }
-    vec![format!(
-        "metadata.name: names ending with {SUFFIX:?} are reserved for static manifest-based configurations and cannot be managed via the API"
-    )]
+    errors
+}
+
+/// The same for objects that have such a name, or may have it.
+pub(super) fn reserved_name_warnings(object: &Value) -> Vec<String> {
+    has_reserved_name(object).then(|| format!("metadata.name: {}", reserved())).into_iter().collect()
 }

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{checks, conditions};
 
 use super::defaults::match_resources;
-use super::matching::reserved_name_warnings;
+use super::matching::{reserved_name, reserved_name_warnings};
 use super::policy_validation;
 use crate::checks::{items, member};
 use crate::prepare::{clear_status, default_to, first_generation, next_generation, put_back, put_back_metadata};
@@ -44,7 +44,11 @@ impl Strategy for MutatingAdmissionPolicy {
         policy_validation::mutating(object, Some(old))
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         reserved_name_warnings(object)
     }
 }
@@ -98,7 +102,11 @@ impl Strategy for ValidatingAdmissionPolicy {
         policy_validation::validating(object, Some(old))
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         reserved_name_warnings(object)
     }
 }

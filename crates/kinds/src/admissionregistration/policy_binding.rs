@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names, repeated, selectors};
 
-use super::matching::reserved_name_warnings;
+use super::matching::{reserved_name, reserved_name_warnings};
 use super::{defaults, matching};
 use crate::checks::{invalid_each, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_to, first_generation, next_generation};
@@ -40,7 +40,11 @@ impl Strategy for MutatingAdmissionPolicyBinding {
         validate(object, true)
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         reserved_name_warnings(object)
     }
 }
@@ -70,7 +74,11 @@ impl Strategy for ValidatingAdmissionPolicyBinding {
         validate(object, false)
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         reserved_name_warnings(object)
     }
 }

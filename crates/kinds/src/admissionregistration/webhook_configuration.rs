@@ -7,7 +7,7 @@ use binnacle_validation::{domains, names, repeated, selectors};
 
 use super::client::client_config;
 use super::defaults::{matching, rules};
-use super::matching::{failure_policy, match_conditions, match_policy, reserved_name_warnings, rule};
+use super::matching::{failure_policy, match_conditions, match_policy, reserved_name, reserved_name_warnings, rule};
 use crate::checks::{invalid_each, items, member, one_of, present, texts};
 use crate::expressions::Compiler;
 use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at, semantically_equal};
@@ -49,7 +49,11 @@ impl Strategy for MutatingWebhookConfiguration {
         validate(object, Some(old), true)
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         reserved_name_warnings(object)
     }
 }
@@ -83,7 +87,11 @@ impl Strategy for ValidatingWebhookConfiguration {
         validate(object, Some(old), false)
     }
 
-    fn warnings(&self, object: &Value, _: Option<&Value>) -> Vec<String> {
+    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        reserved_name(situation, object)
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         reserved_name_warnings(object)
     }
 }

@@ -4,6 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Time};
 use binnacle_schema::{Value, value};
 use binnacle_validation::{checks, names};
 
+use crate::Features;
 use crate::checks::{items, member, present, spec_path};
 use crate::prepare::{clear_status, default_to, is_set, put_back, put_back_in};
 use crate::{MetadataCheck, Situation, Strategy};
@@ -83,7 +84,7 @@ impl Strategy for ApiService {
         errors
     }
 
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         binnacle_validation::names::path_segment(name, prefix)
     }
 }

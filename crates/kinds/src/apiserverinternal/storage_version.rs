@@ -9,6 +9,7 @@ use binnacle_validation::checks::qualified_name;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::names;
 
+use crate::Features;
 use crate::checks::{invalid_each, items, member, present, texts};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
 use crate::{Situation, Strategy};
@@ -41,7 +42,7 @@ impl Strategy for StorageVersion {
         status(object)
     }
 
-    fn validate_name(&self, name: &str, _: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
         let Some((group, resource)) = name.rsplit_once('.') else {
             return vec!["name must be in the form of <group>.<resource>".to_owned()];
         };

@@ -60,7 +60,7 @@ mod tests {
             let text = format!(r#"{{"data":{data},"revision":1}}"#);
             decode::json(text.as_bytes(), message, &Limits::default()).expect("every case is JSON").value
         };
-        let situation = Situation { now: 0, namespace: "default", api_version: "", dry_run: false };
+        let situation = crate::testing::situation("default");
         for (old, new, allowed) in [
             (r#"{"a":1,"b":2}"#, r#"{"a":1,"b":2}"#, true),
             (r#"{"a": 1}"#, r#"{"a": 1}"#, true),

@@ -45,14 +45,14 @@ impl Strategy for DaemonSet {
         object.make_at(&["metadata", "annotations"]).entry(TEMPLATE_GENERATION, || "0".into());
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        prepare_create(object, TEMPLATE);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        prepare_create(situation.features, object, TEMPLATE);
         let generation = template_generation(object).max(1);
         set_template_generation(object, generation);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        drop_disabled_template_fields(object, Some(old), TEMPLATE);
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        drop_disabled_template_fields(situation.features, object, Some(old), TEMPLATE);
         keep(object, old, "status");
         let same_template = equal_at("io.k8s.api.core.v1.PodTemplateSpec", object, old, TEMPLATE);
         set_template_generation(object, template_generation(old) + i64::from(!same_template));
@@ -66,16 +66,16 @@ impl Strategy for DaemonSet {
         keep_at(object, old, &["metadata", "annotations", TEMPLATE_GENERATION]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_template(), &mut errors);
+        spec_rules(object, &Options::for_template(situation.features), &mut errors);
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         immutable_selector(object, old, &mut errors);
-        let mut options = Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null));
+        let mut options = Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null));
         options.any_selector_value |= selectors::is_invalid(old.at(&["spec", "selector"]));
         spec_rules(object, &options, &mut errors);
         errors
@@ -115,7 +115,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     object.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn spec_rules(object: &Value, options: &Options, errors: &mut FieldErrors) {
+fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);
@@ -171,10 +171,12 @@ fn rolling_update(rolling: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
     use binnacle_schema::value;
 
-    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "default", api_version: "", dry_run: false };
+    static SITUATION: LazyLock<Situation<'static>> = LazyLock::new(|| crate::testing::situation("default"));
 
     #[test]
     fn template_generations() {

@@ -44,14 +44,14 @@ impl Strategy for Deployment {
         set_template_defaults(spec.object_entry("template"));
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        prepare_create(object, TEMPLATE);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        prepare_create(situation.features, object, TEMPLATE);
     }
 
     /// Replica sets copy the annotations, so a change of these is a new generation too.
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
-        drop_disabled_template_fields(object, Some(old), TEMPLATE);
+        drop_disabled_template_fields(situation.features, object, Some(old), TEMPLATE);
         spec_generation(object, Some(old), |object, old| {
             let annotations = ["metadata", "annotations"];
             !equal("io.k8s.api.apps.v1.DeploymentSpec", object.get("spec"), old.get("spec"))
@@ -65,20 +65,24 @@ impl Strategy for Deployment {
             return self.prepare_for_update(situation, object, old);
         }
         keep(object, old, "spec");
-        drop_disabled(object, Some(old), REPLICAS_GATED);
+        drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
         keep_at(object, old, &["metadata", "labels"]);
         keep_at(object, old, &["metadata", "annotations", ROLLBACK_TO]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_template(), &mut errors);
+        spec_rules(object, &Options::for_template(situation.features), &mut errors);
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null)), &mut errors);
+        spec_rules(
+            object,
+            &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+            &mut errors,
+        );
         immutable_selector(object, old, &mut errors);
         errors
     }
@@ -103,7 +107,7 @@ impl Strategy for Deployment {
     }
 }
 
-fn spec_rules(object: &Value, options: &Options, errors: &mut FieldErrors) {
+fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);
@@ -206,11 +210,7 @@ mod tests {
             (value!({"metadata": {"annotations": {"a": "b"}}, "spec": {"replicas": 2i64}}), 2),
         ] {
             let mut object = new;
-            Deployment.prepare_for_update(
-                &Situation { now: 0, namespace: "default", api_version: "", dry_run: false },
-                &mut object,
-                &old,
-            );
+            Deployment.prepare_for_update(&crate::testing::situation("default"), &mut object, &old);
             assert_eq!(object.int_at(&["metadata", "generation"]), Some(want));
         }
     }

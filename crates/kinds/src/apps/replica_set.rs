@@ -27,12 +27,12 @@ impl Strategy for ReplicaSet {
         set_template_defaults(spec.object_entry("template"));
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        prepare_create(object, TEMPLATE);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        prepare_create(situation.features, object, TEMPLATE);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        prepare_update(object, old, TEMPLATE, "io.k8s.api.apps.v1.ReplicaSetSpec");
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.apps.v1.ReplicaSetSpec");
     }
 
     fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
@@ -41,18 +41,22 @@ impl Strategy for ReplicaSet {
             return self.prepare_for_update(situation, object, old);
         }
         keep(object, old, "spec");
-        drop_disabled(object, Some(old), REPLICAS_GATED);
+        drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_template(), &mut errors);
+        spec_rules(object, &Options::for_template(situation.features), &mut errors);
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null)), &mut errors);
+        spec_rules(
+            object,
+            &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+            &mut errors,
+        );
         immutable_selector(object, old, &mut errors);
         errors
     }
@@ -77,7 +81,7 @@ impl Strategy for ReplicaSet {
     }
 }
 
-fn spec_rules(object: &Value, options: &Options, errors: &mut FieldErrors) {
+fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     not_negative(spec, &["replicas", "minReadySeconds"], &path, errors);
@@ -90,7 +94,7 @@ pub(super) fn replica_template(
     spec: &Value,
     kind: &str,
     path: &FieldPath,
-    options: &Options,
+    options: &Options<'_>,
     errors: &mut FieldErrors,
 ) {
     required_selector(spec, kind, path, errors);

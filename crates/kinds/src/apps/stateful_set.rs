@@ -7,6 +7,7 @@ use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use super::TEMPLATE;
+use crate::Features;
 use crate::core::persistent_volume_claim::set_claim_defaults;
 use crate::gated::{Gated, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
@@ -49,14 +50,14 @@ impl Strategy for StatefulSet {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        drop_disabled(object, None, GATED);
-        prepare_create(object, TEMPLATE);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        drop_disabled(situation.features, object, None, GATED);
+        prepare_create(situation.features, object, TEMPLATE);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        drop_disabled(object, Some(old), GATED);
-        prepare_update(object, old, TEMPLATE, "io.k8s.api.apps.v1.StatefulSetSpec");
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        drop_disabled(situation.features, object, Some(old), GATED);
+        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.apps.v1.StatefulSetSpec");
     }
 
     fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
@@ -67,12 +68,12 @@ impl Strategy for StatefulSet {
         keep(object, old, "spec");
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        validation::validate(object)
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate(situation.features, object)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(object, old)
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(situation.features, object, old)
     }
 
     fn validate_subresource(
@@ -89,7 +90,7 @@ impl Strategy for StatefulSet {
     }
 
     /// Pods are named after the set and have its name as host name.
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         names::dns1123_label_name(name, prefix)
     }
 

@@ -34,22 +34,22 @@ impl Strategy for HorizontalPodAutoscaler {
         drop_round_trip_annotations(object);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         clear_status(object);
-        drop_disabled(object, None, GATED);
+        drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
-        drop_disabled(object, Some(old), GATED);
+        drop_disabled(situation.features, object, Some(old), GATED);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        validation::spec(object, None)
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::spec(situation.features, object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::spec(object, Some(old))
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::spec(situation.features, object, Some(old))
     }
 
     fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {

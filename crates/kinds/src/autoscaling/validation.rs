@@ -4,6 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 use binnacle_schema::Value;
 use binnacle_validation::{names, numbers, resource_names};
 
+use crate::Features;
 use crate::checks::{invalid_each, items, member, one_of, present, required_path_segment, spec_path};
 
 const PERIOD_MAX: i64 = 1800;
@@ -17,11 +18,11 @@ struct ApiVersions {
 }
 
 /// The rules of `spec`; an update may keep what `old` has.
-pub(super) fn spec(autoscaler: &Value, old: Option<&Value>) -> FieldErrors {
+pub(super) fn spec(features: &Features, autoscaler: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let (spec, path) = (member(autoscaler, "spec"), spec_path());
     let old_spec = old.map(|old| member(old, "spec"));
-    let to_zero = binnacle_features::enabled("HPAScaleToZero");
+    let to_zero = features.enabled("HPAScaleToZero");
     let lowest = if to_zero || old_spec.is_some_and(|old| old.int_at(&["minReplicas"]) == Some(0)) { 0 } else { 1 };
     let min = spec.int_at(&["minReplicas"]);
     if let Some(min) = min.filter(|min| *min < lowest) {

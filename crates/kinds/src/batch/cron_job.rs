@@ -33,21 +33,21 @@ impl Strategy for CronJob {
         set_template_defaults(job.object_entry("template"));
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        prepare_create(object, TEMPLATE);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        prepare_create(situation.features, object, TEMPLATE);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        prepare_update(object, old, TEMPLATE, "io.k8s.api.batch.v1.CronJobSpec");
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.batch.v1.CronJobSpec");
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::validate(object, None, &mut errors);
+        validation::validate(situation.features, object, None, &mut errors);
         let name = object.str_at(&["metadata", "name"]);
         if name.len() > NAME_MAX {
             let at = FieldPath::new("metadata").child("name");
@@ -56,9 +56,9 @@ impl Strategy for CronJob {
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::validate(object, Some(old), &mut errors);
+        validation::validate(situation.features, object, Some(old), &mut errors);
         errors
     }
 

@@ -65,21 +65,21 @@ impl Strategy for Job {
         labels.filter(|_| none).map(|labels| (LABELS, labels.clone()))
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         let labelled =
             object.object_at(&["spec", "template", "metadata", "labels"]).is_some_and(|labels| !labels.is_empty());
         if !object.bool_at(&["spec", "manualSelector"]) {
             generate_selector(object);
         }
-        prepare_create(object, TEMPLATE);
+        prepare_create(situation.features, object, TEMPLATE);
         // Where only the generated labels are there, the job shares them from the next time that it is read.
         if labelled {
             default_labels(object);
         }
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        prepare_update(object, old, TEMPLATE, "io.k8s.api.batch.v1.JobSpec");
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.batch.v1.JobSpec");
         default_labels(object);
     }
 
@@ -88,9 +88,9 @@ impl Strategy for Job {
         default_labels(object);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::validate(object, None, &mut errors);
+        validation::validate(situation.features, object, None, &mut errors);
         errors
     }
 
@@ -98,10 +98,10 @@ impl Strategy for Job {
         MetadataCheck::AllThenChange
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        validation::validate(object, Some(old), &mut errors);
-        validation::validate_change(object, old, &mut errors);
+        validation::validate(situation.features, object, Some(old), &mut errors);
+        validation::validate_change(situation.features, object, old, &mut errors);
         errors
     }
 
@@ -180,10 +180,7 @@ mod tests {
             "metadata": {"name": "j", "uid": "u"},
             "spec": {"template": {"metadata": {"labels": {"job-name": "mine"}}}}
         });
-        Job.prepare_for_create(
-            &Situation { now: 0, namespace: "default", api_version: "", dry_run: false },
-            &mut object,
-        );
+        Job.prepare_for_create(&crate::testing::situation("default"), &mut object);
         assert_eq!(object.at(&["metadata", "labels"]), object.at(&["spec", "template", "metadata", "labels"]));
         assert_eq!(
             object.get("spec"),

@@ -6,6 +6,7 @@ use binnacle_meta::{FieldErrors, Time};
 use binnacle_schema::{Object, Value};
 
 use super::validation::{self, Endpoint};
+use crate::Features;
 use crate::prepare::{objects_at, put_back};
 use crate::{Situation, Strategy};
 
@@ -59,7 +60,7 @@ impl Strategy for CertificateSigningRequest {
     }
 
     /// Any name that paths can hold: nodes ask under names of their own making.
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         binnacle_validation::names::path_segment(name, prefix)
     }
 }
@@ -101,10 +102,12 @@ fn stamp_conditions(object: &mut Value, old: &Value, now: i64) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
     use binnacle_schema::value;
 
-    const SITUATION: Situation<'static> = Situation { now: 0, namespace: "", api_version: "", dry_run: false };
+    static SITUATION: LazyLock<Situation<'static>> = LazyLock::new(|| crate::testing::situation(""));
 
     #[test]
     fn approval_changes_conditions_only() {

@@ -5,6 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use super::{pem, signer_name, x509};
+use crate::Features;
 use crate::checks::{immutable, invalid_each, spec_path};
 use crate::{Situation, Strategy};
 
@@ -32,7 +33,7 @@ impl Strategy for ClusterTrustBundle {
     }
 
     /// The rule needs the signer: [`name_and_signer`] has it.
-    fn validate_name(&self, _: &str, _: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, _: &str, _: bool) -> Vec<String> {
         Vec::new()
     }
 }

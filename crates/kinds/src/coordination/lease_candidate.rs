@@ -6,6 +6,7 @@ use binnacle_validation::names;
 
 use super::semantic_version::SemanticVersion;
 use super::{STRATEGY, strategy_name};
+use crate::Features;
 use crate::checks::{immutable, member, spec_path};
 use crate::{Situation, Strategy};
 
@@ -63,7 +64,7 @@ impl Strategy for LeaseCandidate {
         errors
     }
 
-    fn validate_name(&self, name: &str, _: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
         names::config_map_key(name)
     }
 }

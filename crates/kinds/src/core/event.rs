@@ -16,6 +16,10 @@ const NOTE_MAX: usize = 1024;
 pub(super) struct Event;
 
 impl Strategy for Event {
+    fn reports_metadata(&self) -> bool {
+        false
+    }
+
     fn checks_finalizer_domains(&self) -> bool {
         false
     }
@@ -27,7 +31,7 @@ impl Strategy for Event {
         }
         let null = Value::Null;
         let own = object.get("metadata").unwrap_or(&null);
-        let rule = |name: &str, prefix| self.validate_name(name, prefix);
+        let rule = |name: &str, prefix| self.validate_name(situation.features, name, prefix);
         errors.extend(metadata::validate(own, true, rule, &FieldPath::new("metadata")));
         series(object, &mut errors);
         if time(object).is_none() {
@@ -178,7 +182,7 @@ mod tests {
     use binnacle_schema::value;
 
     fn situation(api_version: &str) -> Situation<'_> {
-        Situation { now: 0, namespace: "ns", api_version, dry_run: false }
+        Situation { api_version, ..crate::testing::situation("ns") }
     }
 
     fn texts(errors: &FieldErrors) -> Vec<String> {

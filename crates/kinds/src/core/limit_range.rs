@@ -32,6 +32,14 @@ impl Strategy for LimitRange {
         }
     }
 
+    /// Who names it in no way gets a random name, as in kube-apiserver: the new uid is one.
+    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+        let uid = object.str_at(&["metadata", "uid"]).to_owned();
+        if object.str_at(&["metadata", "name"]).is_empty() && !uid.is_empty() {
+            object.make_at(&["metadata"]).insert("name", uid);
+        }
+    }
+
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
         validation::validate(object)
     }

@@ -4,6 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value, value};
 use binnacle_validation::{checks, metadata, names};
 
+use crate::Features;
 use crate::tree::{default_zero, keep, keep_at, struct_mut, text};
 use crate::{MetadataCheck, Situation, Strategy};
 
@@ -42,7 +43,7 @@ impl Strategy for Namespace {
         keep(object, old, if subresource == "finalize" { "status" } else { "spec" });
     }
 
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         names::dns1123_label_name(name, prefix)
     }
 
@@ -120,8 +121,7 @@ mod tests {
         let mut object =
             value!({"metadata": {"name": "a"}, "spec": {"finalizers": ["x/y"]}, "status": {"phase": "Terminating"}});
         Namespace.set_defaults("v1", &mut object);
-        Namespace
-            .prepare_for_create(&Situation { now: 0, namespace: "", api_version: "", dry_run: false }, &mut object);
+        Namespace.prepare_for_create(&crate::testing::situation(""), &mut object);
         assert_eq!(
             object,
             value!({

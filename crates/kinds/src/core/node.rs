@@ -34,18 +34,18 @@ impl Strategy for Node {
     }
 
     /// Nodes register with their status: it stays. Dynamic configuration is gone.
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         remove_at(object, &["spec", "configSource"]);
         remove_at(object, &["status", "config"]);
-        drop_disabled(object, None, GATED);
+        drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         if old.at(&["spec", "configSource"]).is_none_or(Value::is_null) {
             remove_at(object, &["spec", "configSource"]);
         }
-        drop_disabled(object, Some(old), GATED);
+        drop_disabled(situation.features, object, Some(old), GATED);
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {

@@ -129,7 +129,7 @@ mod tests {
             }
             value!({"status": status, "spec": {}})
         };
-        let situation = Situation { now: 60, namespace: "", api_version: "", dry_run: false };
+        let situation = Situation { now: 60, ..crate::testing::situation("") };
         for (old, new, want) in [
             (status("Pending", Some(t)), status("Pending", None), Some(t)),
             (status("Pending", None), status("Pending", None), None),

@@ -6,6 +6,7 @@ use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
 
+use crate::Features;
 use crate::pod_spec::{set_claim_spec_defaults, warnings};
 use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
 use crate::{MetadataCheck, Situation, Strategy};
@@ -33,14 +34,14 @@ impl Strategy for PersistentVolumeClaim {
         lacks
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         object.make_object().remove("status");
-        settle_data_source(object.make_at(&["spec"]), None);
+        settle_data_source(situation.features, object.make_at(&["spec"]), None);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
-        settle_data_source(object.make_at(&["spec"]), old.get("spec"));
+        settle_data_source(situation.features, object.make_at(&["spec"]), old.get("spec"));
     }
 
     fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
@@ -92,9 +93,9 @@ pub(crate) fn set_claim_defaults(claim: &mut Object) {
 
 /// Brings `dataSource` and `dataSourceRef` together (KEP-1495): each is filled in from the other. Sources that the
 /// former never knew are dropped as they always were, unless the claim has one already.
-fn settle_data_source(spec: &mut Object, old: Option<&Value>) {
+fn settle_data_source(features: &Features, spec: &mut Object, old: Option<&Value>) {
     let had = |name: &str| old.and_then(|old| old.get(name)).is_some_and(|source| !source.is_null());
-    if !binnacle_features::enabled("CrossNamespaceVolumeDataSource") && !had("dataSourceRef") && has_namespace(spec) {
+    if !features.enabled("CrossNamespaceVolumeDataSource") && !had("dataSourceRef") && has_namespace(spec) {
         spec.remove("dataSourceRef");
     }
     if !had("dataSource")
@@ -165,7 +166,7 @@ mod tests {
             ),
         ] {
             let mut spec = given;
-            settle_data_source(spec.make_object(), old.as_ref());
+            settle_data_source(&crate::testing::FEATURES, spec.make_object(), old.as_ref());
             assert_eq!(spec, want);
         }
     }

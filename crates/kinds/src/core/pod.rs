@@ -9,6 +9,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_validation::pod_resources as resources;
 use binnacle_validation::{ip, names};
 
+use crate::Features;
 use crate::equality::equal_at;
 use crate::pod_spec::{app_armor, warnings};
 use crate::pod_spec::{
@@ -47,44 +48,50 @@ impl Strategy for Pod {
         };
         let status = Object::from_iter([("phase", Value::from("Pending")), ("qosClass", class)]);
         object.make_object().insert("status", status);
-        drop_disabled_fields(object, None);
+        drop_disabled_fields(situation.features, object, None);
         scheduling::set_gated_condition(object, situation.now);
-        scheduling::merge_label_keys(object);
+        scheduling::merge_label_keys(situation.features, object);
         app_armor::copy_annotations(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
-        drop_disabled_fields(object, Some(old));
+        drop_disabled_fields(situation.features, object, Some(old));
         bump_generation(object, old);
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         match subresource {
             "ephemeralcontainers" => subresources::prepare_ephemeral_containers(object, old),
-            "resize" => subresources::prepare_resize(object, old),
+            "resize" => subresources::prepare_resize(situation.features, object, old),
             _ => {
                 subresources::prepare_status(object, old);
-                return drop_disabled_fields(object, Some(old));
+                return drop_disabled_fields(situation.features, object, Some(old));
             }
         }
-        drop_disabled_fields(object, Some(old));
+        drop_disabled_fields(situation.features, object, Some(old));
         bump_generation(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        validation::validate_create(object)
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        validation::validate_create(situation.features, object)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validation::validate_update(object, old)
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validation::validate_update(situation.features, object, old)
     }
 
-    fn validate_subresource(&self, subresource: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        situation: &Situation<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
         match subresource {
-            "ephemeralcontainers" => validation::validate_ephemeral_containers(object, old),
-            "resize" => validation::validate_resize(object, old),
-            _ => validation::validate_status(object, old),
+            "ephemeralcontainers" => validation::validate_ephemeral_containers(situation.features, object, old),
+            "resize" => validation::validate_resize(situation.features, object, old),
+            _ => validation::validate_status(situation.features, object, old),
         }
     }
 
@@ -134,13 +141,14 @@ impl Strategy for Pod {
     }
 }
 
-fn drop_disabled_fields(object: &mut Value, old: Option<&Value>) {
+fn drop_disabled_fields(features: &Features, object: &mut Value, old: Option<&Value>) {
+    type Drop = fn(&Features, &mut Value, Option<&Value>);
     for (member, drop_disabled) in
-        [("spec", drop_disabled_spec_fields as fn(&mut Value, Option<&Value>)), ("status", drop_disabled_status_fields)]
+        [("spec", drop_disabled_spec_fields as Drop), ("status", drop_disabled_status_fields)]
     {
         object.make_at(&[member]);
         if let Some(value) = object.get_mut(member) {
-            drop_disabled(value, old.and_then(|old| old.get(member)));
+            drop_disabled(features, value, old.and_then(|old| old.get(member)));
         }
     }
 }

@@ -16,13 +16,13 @@ impl Strategy for PodTemplate {
         set_template_defaults(object.make_at(&["template"]));
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         spec_generation(object, None, |_, _| true);
-        drop_disabled_template_fields(object, None, &["template"]);
+        drop_disabled_template_fields(situation.features, object, None, &["template"]);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        drop_disabled_template_fields(object, Some(old), &["template"]);
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        drop_disabled_template_fields(situation.features, object, Some(old), &["template"]);
         spec_generation(object, Some(old), |object, old| {
             !equal_at("io.k8s.api.core.v1.PodTemplateSpec", object, old, &["template"])
         });
@@ -32,16 +32,16 @@ impl Strategy for PodTemplate {
         template_warnings(object, old, &["template"])
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        validate(object, &Options::for_template())
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        validate(object, &Options::for_template(situation.features))
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
-        validate(object, &Options::for_update(old.get("template").unwrap_or(&Value::Null)))
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        validate(object, &Options::for_update(situation.features, old.get("template").unwrap_or(&Value::Null)))
     }
 }
 
-fn validate(object: &Value, options: &Options) -> FieldErrors {
+fn validate(object: &Value, options: &Options<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let template = object.get("template").unwrap_or(&Value::Null);
     validation::template(template, &FieldPath::new("template"), options, &mut errors);

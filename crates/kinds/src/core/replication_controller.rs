@@ -29,12 +29,12 @@ impl Strategy for ReplicationController {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        prepare_create(object, TEMPLATE);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        prepare_create(situation.features, object, TEMPLATE);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        prepare_update(object, old, TEMPLATE, "io.k8s.api.core.v1.ReplicationControllerSpec");
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.core.v1.ReplicationControllerSpec");
     }
 
     fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
@@ -46,12 +46,12 @@ impl Strategy for ReplicationController {
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
-        spec_rules(object, &Options::for_template())
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+        spec_rules(object, &Options::for_template(situation.features))
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
-        spec_rules(object, &Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null)))
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+        spec_rules(object, &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)))
     }
 
     fn validate_subresource(
@@ -82,7 +82,7 @@ impl Strategy for ReplicationController {
     }
 }
 
-fn spec_rules(object: &Value, options: &Options) -> FieldErrors {
+fn spec_rules(object: &Value, options: &Options<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);

@@ -8,6 +8,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value, value};
 use binnacle_validation::names;
 
+use crate::Features;
 use crate::tree::{default_nil, default_zero, is_nil, keep, structs_mut, text};
 use crate::{Situation, Strategy};
 
@@ -54,8 +55,8 @@ impl Strategy for Service {
     }
 
     /// With `RelaxedServiceNameValidation` a name may begin with a digit.
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        if binnacle_features::enabled("RelaxedServiceNameValidation") {
+    fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {
+        if features.enabled("RelaxedServiceNameValidation") {
             names::dns1123_label_name(name, prefix)
         } else {
             names::dns1035_label_name(name, prefix)

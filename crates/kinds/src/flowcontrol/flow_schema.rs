@@ -265,7 +265,7 @@ mod tests {
             ("catch-all", mandatory_spec("exempt").unwrap_or_default(), false),
         ] {
             let schema = value!({"metadata": {"name": name}, "spec": spec});
-            let situation = Situation { now: 0, namespace: "", api_version: "", dry_run: false };
+            let situation = crate::testing::situation("");
             assert_eq!(FlowSchema.validate(&situation, &schema).is_empty(), valid, "{name}");
         }
     }

@@ -4,6 +4,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{ip, names};
 
+use crate::Features;
 use crate::checks::{immutable_struct, invalid_each, present, required_path_segment, spec_path};
 use crate::{Situation, Strategy};
 
@@ -44,7 +45,7 @@ impl Strategy for IpAddress {
     }
 
     /// The name is the address.
-    fn validate_name(&self, name: &str, _: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, _: bool) -> Vec<String> {
         let mut errors = FieldErrors::new();
         ip::valid_ip(&FieldPath::root(), name, &mut errors);
         let shown = format!("Invalid value: {}: ", binnacle_meta::go_quote(name));
@@ -63,7 +64,7 @@ mod tests {
             ("10.0.0.01", vec!["must not have leading 0s"]),
             ("x", vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]),
         ] {
-            assert_eq!(IpAddress.validate_name(name, false), want);
+            assert_eq!(IpAddress.validate_name(&Features::default(), name, false), want);
         }
     }
 }

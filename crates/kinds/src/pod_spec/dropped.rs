@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use binnacle_features::enabled;
 use binnacle_schema::{Object, Value};
 
+use crate::Features;
 use crate::gated::{Gated, drop_disabled, in_use};
 use crate::tree::{is_nil, struct_mut, structs_mut, text};
 
@@ -86,16 +86,16 @@ const STATUS: &[Gated] = &[
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Drops from a pod's spec what is off; `old` is the spec before the update.
-pub(crate) fn drop_disabled_spec_fields(spec: &mut Value, old: Option<&Value>) {
-    drop_disabled(spec, old, SPEC);
+pub(crate) fn drop_disabled_spec_fields(features: &Features, spec: &mut Value, old: Option<&Value>) {
+    drop_disabled(features, spec, old, SPEC);
     let Some(spec) = spec.as_object_mut() else { return };
-    if !enabled("ContainerRestartRules") && !has_restart_rules(old) {
+    if !features.enabled("ContainerRestartRules") && !has_restart_rules(old) {
         drop_restart_rules(spec);
     }
-    if !enabled("ImageVolume") && !old.is_some_and(|old| in_use(old, &["volumes", "*", "image"])) {
+    if !features.enabled("ImageVolume") && !old.is_some_and(|old| in_use(old, &["volumes", "*", "image"])) {
         drop_image_volumes(spec);
     }
-    if !enabled("ContainerStopSignals") && !has_stop_signal(old) {
+    if !features.enabled("ContainerStopSignals") && !has_stop_signal(old) {
         for list in CONTAINERS {
             structs_mut(spec, list).for_each(drop_stop_signal);
         }
@@ -103,8 +103,8 @@ pub(crate) fn drop_disabled_spec_fields(spec: &mut Value, old: Option<&Value>) {
 }
 
 /// Drops from a pod's status what is off; `old` is the status before the update.
-pub(crate) fn drop_disabled_status_fields(status: &mut Value, old: Option<&Value>) {
-    drop_disabled(status, old, STATUS);
+pub(crate) fn drop_disabled_status_fields(features: &Features, status: &mut Value, old: Option<&Value>) {
+    drop_disabled(features, status, old, STATUS);
 }
 
 /// Init containers that keep running had a policy before there were rules.
@@ -165,6 +165,7 @@ fn drop_stop_signal(container: &mut Object) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use binnacle_features::{Gates, Version};
     use binnacle_schema::value;
 
     #[test]
@@ -180,8 +181,21 @@ mod tests {
         });
         for (old, want) in [(None, &dropped), (Some(&dropped), &dropped), (Some(&given), &given)] {
             let mut spec = given.clone();
-            drop_disabled_spec_fields(&mut spec, old);
+            drop_disabled_spec_fields(&Features::default(), &mut spec, old);
             assert_eq!(&spec, want);
+        }
+    }
+
+    #[test]
+    fn each_server_has_gates_of_its_own() {
+        let given = value!({"schedulingGroup": {"podGroupName": "g"}, "containers": []});
+        let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())
+            .expect("an alpha gate");
+        let on = Features { gates, ..Features::default() };
+        for (features, keeps) in [(&on, true), (&Features::default(), false), (&on, true)] {
+            let mut spec = given.clone();
+            drop_disabled_spec_fields(features, &mut spec, None);
+            assert_eq!(spec.get("schedulingGroup").is_some(), keeps);
         }
     }
 }

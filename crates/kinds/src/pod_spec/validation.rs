@@ -37,7 +37,7 @@ const SEARCHES_MAX: usize = 32;
 const SEARCH_LIST_MAX: usize = 2048;
 
 /// The rules of a template, the object with `metadata` and `spec`.
-pub(crate) fn template(template: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+pub(crate) fn template(template: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     let null = Value::Null;
     let own_spec = template.get("spec").unwrap_or(&null);
     let annotations = template.object_at(&["metadata", "annotations"]);
@@ -58,7 +58,7 @@ pub(crate) fn spec(
     spec: &Value,
     metadata: Option<&Value>,
     path: &FieldPath,
-    options: &Options,
+    options: &Options<'_>,
     errors: &mut FieldErrors,
 ) {
     let e = errors;
@@ -93,7 +93,7 @@ pub(crate) fn spec(
     scheduling_gates(list("schedulingGates"), &path.child("schedulingGates"), e);
     let at = path.child("topologySpreadConstraints");
     scheduling::topology_spread(list("topologySpreadConstraints"), &at, options, e);
-    windows::host_processes(spec, path, e);
+    windows::host_processes(options.features, spec, path, e);
     security::host_users(spec, path, options, e);
     hostname_override(spec, path, e);
     for field in ["serviceAccountName", "nodeName"] {
@@ -185,7 +185,7 @@ fn resource_claims(list: &[Value], metadata: Option<&Value>, path: &FieldPath, e
 }
 
 /// In the network of the host a container's port is the host's.
-fn host_network(spec: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+fn host_network(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     if !spec.bool_at(&["hostNetwork"]) {
         return;
     }

@@ -5,6 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use super::validate_name;
+use crate::Features;
 use crate::checks::{invalid_each, items, one_of};
 use crate::prepare::{default_zero_to, objects_at};
 use crate::{MetadataCheck, Situation, Strategy, internal};
@@ -34,7 +35,7 @@ impl Strategy for ClusterRoleBinding {
         errors
     }
 
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         validate_name(name, prefix)
     }
 }
@@ -58,7 +59,7 @@ impl Strategy for RoleBinding {
         errors
     }
 
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         validate_name(name, prefix)
     }
 }

@@ -6,6 +6,7 @@ use binnacle_validation::metadata::shown;
 use binnacle_validation::selectors;
 
 use super::validate_name;
+use crate::Features;
 use crate::checks::{items, present};
 use crate::{MetadataCheck, Situation, Strategy};
 
@@ -27,7 +28,7 @@ impl Strategy for ClusterRole {
         cluster_role(object, selectors.iter().any(|selector| selectors::is_invalid(Some(selector))))
     }
 
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         validate_name(name, prefix)
     }
 }
@@ -43,7 +44,7 @@ impl Strategy for Role {
         errors
     }
 
-    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _: &Features, name: &str, prefix: bool) -> Vec<String> {
         validate_name(name, prefix)
     }
 }

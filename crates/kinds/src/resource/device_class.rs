@@ -20,14 +20,14 @@ impl Strategy for DeviceClass {
         MetadataCheck::AllThenChange
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         first_generation(object);
-        drop_disabled(object, None, GATED);
+        drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
-        drop_disabled(object, Some(old), GATED);
+        drop_disabled(situation.features, object, Some(old), GATED);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

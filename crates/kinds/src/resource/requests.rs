@@ -2,6 +2,7 @@
 
 use binnacle_schema::{Object, Value};
 
+use crate::Features;
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{default_zero_to, objects_at};
 
@@ -42,9 +43,9 @@ const GATED: &[Gated] = &[
 ];
 
 /// Drops what is off from the claim's spec at a path.
-pub(super) fn drop_disabled_fields(object: &mut Value, old: Option<&Value>, path: &[&str]) {
+pub(super) fn drop_disabled_fields(features: &Features, object: &mut Value, old: Option<&Value>, path: &[&str]) {
     if let Some(spec) = object.at_mut(path) {
-        drop_disabled(spec, old.and_then(|old| old.at(path)), GATED);
+        drop_disabled(features, spec, old.and_then(|old| old.at(path)), GATED);
     }
 }
 

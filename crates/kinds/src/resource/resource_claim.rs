@@ -42,21 +42,21 @@ impl Strategy for ResourceClaim {
         requests::set_defaults(version, object, &["spec", "devices", "requests"]);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         clear_status(object);
-        requests::drop_disabled_fields(object, None, &["spec"]);
+        requests::drop_disabled_fields(situation.features, object, None, &["spec"]);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
-        requests::drop_disabled_fields(object, Some(old), &["spec"]);
+        requests::drop_disabled_fields(situation.features, object, Some(old), &["spec"]);
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
         drop_deallocated(object, old);
-        drop_disabled(object, Some(old), STATUS);
+        drop_disabled(situation.features, object, Some(old), STATUS);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

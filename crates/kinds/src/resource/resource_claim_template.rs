@@ -15,12 +15,12 @@ impl Strategy for ResourceClaimTemplate {
         requests::set_defaults(version, object, &["spec", "spec", "devices", "requests"]);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        requests::drop_disabled_fields(object, None, &["spec", "spec"]);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        requests::drop_disabled_fields(situation.features, object, None, &["spec", "spec"]);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        requests::drop_disabled_fields(object, Some(old), &["spec", "spec"]);
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        requests::drop_disabled_fields(situation.features, object, Some(old), &["spec", "spec"]);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

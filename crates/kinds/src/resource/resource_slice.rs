@@ -70,13 +70,13 @@ impl Strategy for ResourceSlice {
     fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         date_taints(object, situation);
         first_generation(object);
-        drop_disabled(object, None, GATED);
+        drop_disabled(situation.features, object, None, GATED);
     }
 
     fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         date_taints(object, situation);
         next_generation(object, old, &["spec"]);
-        drop_disabled(object, Some(old), GATED);
+        drop_disabled(situation.features, object, Some(old), GATED);
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {

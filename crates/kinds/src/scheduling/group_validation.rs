@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use binnacle_features::enabled;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
 use binnacle_schema::Value;
 use binnacle_validation::checks;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 
+use crate::Features;
 use crate::checks::{items, member, present};
 use crate::prepare::semantically_equal;
 
@@ -16,7 +16,7 @@ const TOPOLOGIES_MAX: usize = 1;
 const PRIORITY_MAX: i64 = 1_000_000_000;
 
 /// The spec of a pod group; of what is there already nothing may change.
-pub(super) fn spec(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn spec(features: &Features, spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     const FIELDS: [&str; 7] = [
         "podGroupTemplateRef",
         "schedulingPolicy",
@@ -35,7 +35,7 @@ pub(super) fn spec(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: 
         template_reference(reference, &path.child("podGroupTemplateRef"), errors);
     }
     group(spec, path, errors);
-    if enabled("WorkloadAwarePreemption") && present(spec, "disruptionMode").is_none() {
+    if features.enabled("WorkloadAwarePreemption") && present(spec, "disruptionMode").is_none() {
         errors.push(FieldError::required(&path.child("disruptionMode"), ""));
     }
 }

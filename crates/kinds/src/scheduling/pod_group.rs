@@ -7,6 +7,7 @@ use binnacle_schema::Value;
 use binnacle_validation::names;
 
 use super::{GATED, group_validation};
+use crate::Features;
 use crate::checks::{items, member, spec_path};
 use crate::gated::drop_disabled;
 use crate::prepare::{clear_status, is_set, put_back, put_back_metadata, remove_at};
@@ -16,34 +17,34 @@ use binnacle_validation::conditions::conditions;
 pub(crate) struct PodGroup;
 
 impl Strategy for PodGroup {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
         clear_status(object);
-        drop_fields(object, None);
+        drop_fields(situation.features, object, None);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
-        drop_fields(object, Some(old));
+        drop_fields(situation.features, object, Some(old));
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
-        let on = binnacle_features::enabled("DRAWorkloadResourceClaims");
+        let on = situation.features.enabled("DRAWorkloadResourceClaims");
         if !on && !is_set(old, &["spec", "resourceClaims"]) {
             remove_at(object, &["status"], "resourceClaimStatuses");
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        group_validation::spec(member(object, "spec"), None, &spec_path(), &mut errors);
+        group_validation::spec(situation.features, member(object, "spec"), None, &spec_path(), &mut errors);
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        group_validation::spec(member(object, "spec"), old.get("spec"), &spec_path(), &mut errors);
+        group_validation::spec(situation.features, member(object, "spec"), old.get("spec"), &spec_path(), &mut errors);
         errors
     }
 
@@ -82,9 +83,9 @@ fn claim_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn drop_fields(object: &mut Value, old: Option<&Value>) {
+fn drop_fields(features: &Features, object: &mut Value, old: Option<&Value>) {
     if let Some(spec) = object.get_mut("spec") {
-        drop_disabled(spec, old.and_then(|old| old.get("spec")), GATED);
+        drop_disabled(features, spec, old.and_then(|old| old.get("spec")), GATED);
     }
 }
 
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn status() {
-        let situation = Situation { now: 0, namespace: "ns", api_version: "", dry_run: false };
+        let situation = crate::testing::situation("ns");
         let old = value!({"spec": {"resourceClaims": [{"name": "a"}]}});
         for (statuses, want) in [
             (value!([{"name": "a", "resourceClaimName": "c"}]), vec![]),

@@ -6,6 +6,7 @@ use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::{checks, names};
 
 use super::{GATED, group_validation};
+use crate::Features;
 use crate::checks::{items, member, present, required_path_segment, spec_path};
 use crate::gated::drop_disabled;
 use crate::prepare::semantically_equal;
@@ -17,12 +18,12 @@ const TEMPLATES: &[&str] = &["spec", "podGroupTemplates"];
 const TEMPLATES_MAX: usize = 8;
 
 impl Strategy for Workload {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        drop_fields(object, &[]);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        drop_fields(situation.features, object, &[]);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        drop_fields(object, old.list_at(TEMPLATES));
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        drop_fields(situation.features, object, old.list_at(TEMPLATES));
     }
 
     fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
@@ -76,10 +77,10 @@ fn templates(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn drop_fields(object: &mut Value, old_templates: &[Value]) {
+fn drop_fields(features: &Features, object: &mut Value, old_templates: &[Value]) {
     let templates = object.at_mut(TEMPLATES).and_then(Value::as_list_mut).into_iter().flatten();
     for (i, template) in templates.enumerate() {
-        drop_disabled(template, old_templates.get(i), GATED);
+        drop_disabled(features, template, old_templates.get(i), GATED);
     }
 }
 
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn rules() {
-        let situation = Situation { now: 0, namespace: "ns", api_version: "", dry_run: false };
+        let situation = crate::testing::situation("ns");
         for (spec, want) in [
             (value!({"podGroupTemplates": [{"name": "a", "schedulingPolicy": {"basic": {}}}]}), vec![]),
             (value!({}), vec!["spec.podGroupTemplates: Required value"]),

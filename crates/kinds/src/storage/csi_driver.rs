@@ -28,12 +28,12 @@ impl Strategy for CsiDriver {
         default_to(spec, "seLinuxMount", false);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
-        drop_disabled(object, None, GATED);
+    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+        drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
-        drop_disabled(object, Some(old), GATED);
+    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+        drop_disabled(situation.features, object, Some(old), GATED);
         next_generation(object, old, &["spec"]);
     }
 

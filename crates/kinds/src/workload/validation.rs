@@ -65,7 +65,7 @@ pub(crate) fn lasting_template(
     template: &Value,
     kind: &str,
     path: &FieldPath,
-    options: &Options,
+    options: &Options<'_>,
     errors: &mut FieldErrors,
 ) {
     pod_validation::template(template, path, options, errors);

@@ -1,10 +1,10 @@
 //! Which admission plugins are asked, and what some of them are told.
 
-use std::path::PathBuf;
-
 use binnacle_admission::{ORDER, Options, is_default};
+use binnacle_apiserver::settings::Admission;
 use binnacle_meta::{aggregate, go_quote};
 
+use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -58,18 +58,8 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct Admission {
-    pub(crate) options: Options,
-    /// What plugins are told beside that.
-    pub(crate) config_file: Option<PathBuf>,
-    /// The names of the plugins that are asked.
-    enabled: Vec<&'static str>,
-}
-
-impl Admission {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Admission {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let [only, enable, disable] = [ONLY, ENABLE, DISABLE].map(|flag| given.list(flag));
         let mut wrong: Vec<String> = Vec::new();
         if given.is_given(ONLY) && (given.is_given(ENABLE) || given.is_given(DISABLE)) {
@@ -106,10 +96,5 @@ impl Admission {
         };
         let config_file = given.text("admission-control-config-file").map(Into::into);
         Ok(Self { options, config_file, enabled: ORDER.iter().copied().filter(is_asked).collect() })
-    }
-
-    /// Whether a plugin is asked.
-    pub(crate) fn enables(&self, plugin: &str) -> bool {
-        self.enabled.contains(&plugin)
     }
 }

@@ -1,10 +1,10 @@
 //! Which of the built-in APIs are served.
 
+use binnacle_apiserver::settings::ApiEnablement;
 use binnacle_kinds::tables;
-use binnacle_resources::{Emulation, Enabled, ServedResources};
-use binnacle_scheme::Release;
+use binnacle_resources::Enabled;
 
-use super::generic::Generic;
+use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -20,25 +20,12 @@ pub(super) const GROUP: Group = Group {
     )],
 };
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct ApiEnablement {
-    pub(crate) served: ServedResources,
-}
-
-impl ApiEnablement {
-    pub(super) fn read(given: &Given, generic: &Generic) -> Result<Self, FlagError> {
+impl FromFlags for ApiEnablement {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let known =
             |group: &str, version: &str| tables::kinds().any(|kind| (kind.group, kind.version) == (group, version));
         let enabled = Enabled::parse(&given.all("runtime-config"), known);
         let enabled = enabled.map_err(|error| FlagError::new(error.to_string()))?;
-        let emulated = generic.gates.emulated();
-        let emulation = Emulation {
-            release: Release { major: emulated.major, minor: emulated.minor },
-            forward: generic.forward_compatible,
-            named_forward: generic.named_forward_compatible,
-        };
-        let served = ServedResources::new(&enabled, emulation, |gate| generic.gates.enabled(gate));
-        Ok(Self { served: served.map_err(|error| FlagError::new(error.to_string()))? })
+        Ok(Self { enabled })
     }
 }

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_apiserver::settings::{Authentication, Issuers, Oidc, RequestHeader, ServiceAccounts, Webhook};
 use binnacle_authn::config::{ClaimMappings, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression};
 use binnacle_jwt::Algorithm;
 
+use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -186,39 +188,8 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct Authentication {
-    pub(crate) anonymous: bool,
-    /// Whether the command line says so, which the configuration file then must not.
-    pub(crate) anonymous_given: bool,
-    pub(crate) api_audiences: Vec<String>,
-    pub(crate) client_ca_file: Option<PathBuf>,
-    pub(crate) token_auth_file: Option<PathBuf>,
-    pub(crate) bootstrap_tokens: bool,
-    pub(crate) webhook: Option<Webhook>,
-    pub(crate) issuers: Issuers,
-    /// When there are authorities for proxies.
-    pub(crate) request_header: Option<RequestHeader>,
-    pub(crate) service_accounts: ServiceAccounts,
-}
-
-/// The values for service account tokens.
-#[derive(Debug)]
-pub(crate) struct ServiceAccounts {
-    /// At least one.
-    pub(crate) issuers: Vec<String>,
-    pub(crate) key_files: Vec<PathBuf>,
-    pub(crate) signing_key_file: Option<PathBuf>,
-    pub(crate) jwks_uri: Option<String>,
-    pub(crate) lookup: bool,
-    pub(crate) extends: bool,
-    /// Zero for no limit.
-    pub(crate) max_expiration: Duration,
-}
-
-impl Authentication {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Authentication {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let path = |name| given.text(name).map(PathBuf::from);
         let service_accounts = ServiceAccounts::read(given)?;
         let mut api_audiences = given.list("api-audiences");
@@ -232,25 +203,16 @@ impl Authentication {
             client_ca_file: path("client-ca-file"),
             token_auth_file: path("token-auth-file"),
             bootstrap_tokens: given.flag("enable-bootstrap-token-auth")?,
-            webhook: Webhook::read(given)?,
+            webhook: FromFlags::read(given)?,
             issuers: Issuers::read(given)?,
-            request_header: RequestHeader::read(given)?,
+            request_header: FromFlags::read(given)?,
             service_accounts,
         })
     }
 }
 
-/// The values for the token webhook.
-#[derive(Debug)]
-pub(crate) struct Webhook {
-    pub(crate) config_file: PathBuf,
-    /// `v1` or `v1beta1`.
-    pub(crate) version: String,
-    pub(crate) cache_ttl: Duration,
-}
-
-impl Webhook {
-    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+impl FromFlags for Option<Webhook> {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let Some(file) = given.text("authentication-token-webhook-config-file") else { return Ok(None) };
         let version = given.text("authentication-token-webhook-version").unwrap_or_default().to_owned();
         if !matches!(version.as_str(), "v1" | "v1beta1") {
@@ -259,27 +221,8 @@ impl Webhook {
             )));
         }
         let cache_ttl = given.duration("authentication-token-webhook-cache-ttl")?;
-        Ok(Some(Self { config_file: file.into(), version, cache_ttl }))
+        Ok(Some(Webhook { config_file: file.into(), version, cache_ttl }))
     }
-}
-
-/// Whose ID tokens are accepted.
-#[derive(Debug)]
-pub(crate) enum Issuers {
-    None,
-    /// By the `--oidc-...` flags.
-    Flags(Box<Oidc>),
-    /// By the configuration file.
-    File(PathBuf),
-}
-
-/// The values for one OpenID provider.
-#[derive(Debug)]
-pub(crate) struct Oidc {
-    /// Without the authorities.
-    pub(crate) jwt: JwtAuthenticator,
-    pub(crate) ca_file: Option<PathBuf>,
-    pub(crate) algorithms: Vec<Algorithm>,
 }
 
 const OIDC_FLAGS: [&str; 9] = [
@@ -294,7 +237,7 @@ const OIDC_FLAGS: [&str; 9] = [
     "oidc-required-claim",
 ];
 
-impl Issuers {
+impl FromFlags for Issuers {
     fn read(given: &Given) -> Result<Self, FlagError> {
         let any = OIDC_FLAGS.iter().any(|name| given.is_given(name));
         if let Some(file) = given.text("authentication-config") {
@@ -307,7 +250,7 @@ impl Issuers {
     }
 }
 
-impl Oidc {
+impl FromFlags for Oidc {
     /// Whether the values make sense is for the configuration to say that is made of them.
     fn read(given: &Given) -> Result<Self, FlagError> {
         let text = |name| given.text(name).unwrap_or_default().to_owned();
@@ -353,19 +296,8 @@ impl Oidc {
     }
 }
 
-/// The values for proxies in front; header names as they were given.
-#[derive(Debug)]
-pub(crate) struct RequestHeader {
-    pub(crate) client_ca_file: PathBuf,
-    pub(crate) allowed_names: Vec<String>,
-    pub(crate) username_headers: Vec<String>,
-    pub(crate) uid_headers: Vec<String>,
-    pub(crate) group_headers: Vec<String>,
-    pub(crate) extra_prefixes: Vec<String>,
-}
-
-impl RequestHeader {
-    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+impl FromFlags for Option<RequestHeader> {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let list = |name: &str| {
             let list = given.list(name);
             match list.iter().any(|entry| entry.trim().is_empty()) {
@@ -381,7 +313,7 @@ impl RequestHeader {
         );
         let Some(file) = given.text("requestheader-client-ca-file") else { return Ok(None) };
         let (username_headers, uid_headers, group_headers, extra_prefixes) = lists;
-        Ok(Some(Self {
+        Ok(Some(RequestHeader {
             client_ca_file: file.into(),
             allowed_names: given.list("requestheader-allowed-names"),
             username_headers,
@@ -392,7 +324,7 @@ impl RequestHeader {
     }
 }
 
-impl ServiceAccounts {
+impl FromFlags for ServiceAccounts {
     fn read(given: &Given) -> Result<Self, FlagError> {
         const HOUR: Duration = Duration::from_secs(3600);
         let owned = |name| given.all(name).into_iter().map(str::to_owned).collect::<Vec<_>>();

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_apiserver::settings::{Authorization, Source};
 use binnacle_authz::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, ReviewVersion, WebhookConfig};
 use binnacle_meta::{GoDuration, go_quote};
 
+use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -73,24 +75,8 @@ const LEGACY: [&str; 5] = ["authorization-mode", AUTHORIZED_TTL, UNAUTHORIZED_TT
 /// How long the webhook of the flags may take.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct Authorization {
-    pub(crate) source: Source,
-    /// For ABAC, in a configuration file too.
-    pub(crate) policy_file: Option<PathBuf>,
-    pub(crate) always_allow_paths: Vec<String>,
-}
-
-/// What says which authorizers there are.
-#[derive(Debug)]
-pub(crate) enum Source {
-    Flags(AuthorizationConfig),
-    File(PathBuf),
-}
-
-impl Authorization {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Authorization {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let policy_file = given.text("authorization-policy-file").map(PathBuf::from);
         let always_allow_paths = given.list("authorization-always-allow-paths");
         let source = match given.text("authorization-config") {
@@ -104,16 +90,6 @@ impl Authorization {
             None => Source::Flags(modes(given, policy_file.is_some())?),
         };
         Ok(Self { source, policy_file, always_allow_paths })
-    }
-
-    /// Whether a flag lets everybody do everything.
-    pub(crate) fn allows_everything(&self) -> bool {
-        match &self.source {
-            Source::Flags(config) => {
-                config.authorizers.iter().any(|authorizer| authorizer.mode == AuthorizerMode::AlwaysAllow)
-            }
-            Source::File(_) => false,
-        }
     }
 }
 

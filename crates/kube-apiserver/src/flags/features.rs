@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use binnacle_apiserver::settings::Debugging;
+
+use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -37,16 +40,8 @@ pub(super) const EGRESS: Group = Group {
     )],
 };
 
-/// The values of the groups.
-#[derive(Debug)]
-pub(crate) struct Features {
-    pub(crate) profiling: bool,
-    pub(crate) tracing_config: Option<PathBuf>,
-    pub(crate) egress_config: Option<PathBuf>,
-}
-
-impl Features {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Debugging {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         Ok(Self {
             profiling: given.flag("profiling")?,
             egress_config: given.text("egress-selector-config-file").map(PathBuf::from),

@@ -1,12 +1,13 @@
 //! How the server treats requests, whatever they are about; which version of Kubernetes it is, and which of its features
 //! are on.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
+use binnacle_apiserver::settings::Generic;
 use binnacle_features::{Gates, Version, compatible_version, emulated_version};
 use binnacle_server::Cors;
 
+use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -144,37 +145,8 @@ const MUTATING: &str = "How many requests that change something may be in flight
 const READ_ONLY: &str = "How many requests that only read may be in flight, 0 for no limit. With priority and fairness, a part of \
                          the total that is shared out.";
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct Generic {
-    pub(crate) advertise_address: Option<IpAddr>,
-    pub(crate) cors: Option<Cors>,
-    pub(crate) gates: Gates,
-    /// Later versions of what the emulated release serves are served too.
-    pub(crate) forward_compatible: bool,
-    /// What `--runtime-config` names is served even where the emulated release does not know it.
-    pub(crate) named_forward_compatible: bool,
-    pub(crate) livez_grace_period: Duration,
-    /// Requests are sent away until the server has been ready once.
-    pub(crate) refuses_until_ready: bool,
-    pub(crate) priority_and_fairness: bool,
-    pub(crate) external_hostname: Option<String>,
-    pub(crate) goaway_chance: f64,
-    pub(crate) max_mutating_requests: i64,
-    pub(crate) max_requests: i64,
-    pub(crate) min_request_timeout: Duration,
-    pub(crate) request_timeout: Duration,
-    /// How long the start waits for caches to be filled.
-    pub(crate) storage_initialization: Duration,
-    pub(crate) shutdown_delay: Duration,
-    pub(crate) shutdown_send_retry_after: bool,
-    pub(crate) watch_grace_period: Duration,
-    /// The value of the header.
-    pub(crate) hsts: Option<String>,
-}
-
-impl Generic {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Generic {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let not_negative = |name: &str| match given.integer(name)? {
             number @ 0.. => Ok(number),
             _ => Err(FlagError::new(format!("--{name} can not be negative value"))),

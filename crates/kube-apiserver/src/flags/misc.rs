@@ -1,15 +1,18 @@
 //! Settings of the cluster that single resources ask for.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_apiserver::settings::{Cidr, Misc, PortRange};
 use binnacle_controlplane::{EndpointReconciler, Leadership, ServiceRouting};
+use binnacle_meta::go_quote;
 
+use super::FromFlags;
 use super::kubelet;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
-use super::values::{Cidr, PortRange};
 
 pub(super) const GROUP: Group = Group {
     title: "Misc",
@@ -61,6 +64,13 @@ pub(super) const GROUP: Group = Group {
             "Who keeps the endpoints of the service kubernetes: each server with a lease on its own entry (lease), each as long \
              as there are no more than --apiserver-count (master-count, deprecated), or somebody else (none).",
         ),
+        Flag::new(
+            "hostname-override",
+            Kind::Value("string"),
+            "",
+            "Name that is used instead of that of this machine for the server's identity among the servers of a cluster: for \
+             several of them on one machine.",
+        ),
         kubelet::AUTHORITY,
         kubelet::CERTIFICATE,
         kubelet::KEY,
@@ -79,6 +89,21 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("int"),
             "0",
             "The most bytes a second, each way, of a connection to a kubelet, pod or service that was upgraded; 0 for no limit.",
+        ),
+        Flag::new(
+            "peer-advertise-ip",
+            Kind::Value("string"),
+            "",
+            "Address at which other servers of the cluster reach this one, together with --peer-advertise-port, to hand on \
+             requests for what they lack. --advertise-address by default.",
+        ),
+        Flag::new("peer-advertise-port", Kind::Value("string"), "", "Port that belongs to --peer-advertise-ip."),
+        Flag::new(
+            "peer-ca-file",
+            Kind::Value("string"),
+            "",
+            "File with the authorities that sign the certificates of all servers of the cluster. With it, requests for what this \
+             server lacks are handed on to one that has it.",
         ),
         Flag::new(
             "proxy-client-cert-file",
@@ -113,30 +138,8 @@ const MAX_SERVICE_BITS: u8 = 20;
 /// The kubernetes service itself needs one, and the first and the last are nobody's.
 const MIN_SERVICE_BITS: u8 = 3;
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct Misc {
-    pub(crate) allow_privileged: bool,
-    /// One or two.
-    pub(crate) service_cluster_ip_ranges: Vec<Cidr>,
-    pub(crate) service_node_port_range: PortRange,
-    pub(crate) leadership: Leadership,
-    /// The files of `/var/log` are served.
-    pub(crate) serves_logs: bool,
-    pub(crate) connection_bytes_per_second: Option<NonZeroU64>,
-    pub(crate) kubelet: binnacle_kubelet::Config,
-    pub(crate) endpoint_reconciler: EndpointReconciler,
-    pub(crate) service_routing: ServiceRouting,
-    /// Certificate and key by which servers of aggregated APIs know this one.
-    pub(crate) proxy_client: Option<(PathBuf, PathBuf)>,
-    /// Redirects of servers of aggregated APIs are refused.
-    pub(crate) rejects_redirects: bool,
-    /// 0 for none.
-    pub(crate) kubernetes_service_node_port: u16,
-}
-
-impl Misc {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Misc {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let ports: PortRange = given.parsed("service-node-port-range")?;
         Ok(Self {
             kubernetes_service_node_port: kubernetes_node_port(given, ports)?,
@@ -160,9 +163,21 @@ impl Misc {
                 .text("proxy-client-cert-file")
                 .zip(given.text("proxy-client-key-file"))
                 .map(|(certificate, key)| (certificate.into(), key.into())),
+            peer_advertised: peer_advertised(given)?,
+            peer_ca: given.text("peer-ca-file").map(PathBuf::from),
+            hostname: given.text("hostname-override").map(str::to_owned),
             rejects_redirects: given.flag("aggregator-reject-forwarding-redirect")?,
         })
     }
+}
+
+/// Both flags or none count.
+fn peer_advertised(given: &Given) -> Result<Option<SocketAddr>, FlagError> {
+    let (ip, Some(port)) = (given.ip("peer-advertise-ip")?, given.text("peer-advertise-port")) else { return Ok(None) };
+    let number = port.parse().ok().filter(|port| *port != 0);
+    let number =
+        number.ok_or_else(|| FlagError::new(format!("--peer-advertise-port {} is not a port", go_quote(port))))?;
+    Ok(ip.map(|ip| SocketAddr::new(ip, number)))
 }
 
 fn leadership(given: &Given) -> Result<Leadership, FlagError> {

@@ -1,11 +1,13 @@
 //! Where the server listens and what it shows.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
+use binnacle_apiserver::settings::Serving;
 use binnacle_meta::go_quote;
 use binnacle_server::{CertificateFiles, NamedCertificate, PortSharing, TlsSettings};
 
+use super::FromFlags;
 use super::generic::list;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
@@ -76,23 +78,8 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct Serving {
-    pub(crate) bind_address: IpAddr,
-    pub(crate) secure_port: u16,
-    /// Certificate and key.
-    pub(crate) tls_files: Option<CertificateFiles>,
-    pub(crate) cert_dir: Option<PathBuf>,
-    pub(crate) tls: TlsSettings,
-    pub(crate) named: Vec<NamedCertificate>,
-    /// None for the default.
-    pub(crate) max_streams: Option<u32>,
-    pub(crate) sharing: PortSharing,
-}
-
-impl Serving {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Serving {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let bind_address = given.ip("bind-address")?.unwrap_or(IpAddr::from([127, 0, 0, 1]));
         let port = given.integer("secure-port")?;
         let secure_port = u16::try_from(port)
@@ -122,10 +109,6 @@ impl Serving {
             max_streams: u32::try_from(streams).ok().filter(|streams| *streams > 0),
             sharing: if sharing { PortSharing::Permitted } else { PortSharing::Refused },
         })
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        SocketAddr::new(self.bind_address, self.secure_port)
     }
 }
 

@@ -4,9 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use binnacle_apiserver::settings::{Etcd, Storage};
 use binnacle_meta::GroupResource;
-use binnacle_registry::{MediaType, Uncached};
+use binnacle_registry::Uncached;
 
+use super::FromFlags;
 use super::parse::Given;
 use super::table::{Flag, FlagError, Group, Kind};
 
@@ -149,46 +151,10 @@ pub(super) const GROUP: Group = Group {
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The values of the group.
-#[derive(Debug)]
-pub(crate) struct Storage {
-    /// As it was given; none means the default place, or none at all when everything is ephemeral.
-    pub(crate) data_dir: Option<PathBuf>,
-    pub(crate) ephemeral: bool,
-    pub(crate) etcd: Option<Etcd>,
-    pub(crate) encryption_file: Option<PathBuf>,
-    /// Read the file again when it changes.
-    pub(crate) encryption_reload: bool,
-    /// None for never.
-    pub(crate) compaction_interval: Option<Duration>,
-    pub(crate) count_metric_interval: Option<Duration>,
-    pub(crate) size_metric_interval: Option<Duration>,
-    pub(crate) health_timeout: Duration,
-    pub(crate) ready_timeout: Duration,
-    pub(crate) media_type: MediaType,
-    pub(crate) uncached: Uncached,
-    pub(crate) delete_workers: usize,
-    pub(crate) garbage_collector: bool,
-    pub(crate) event_ttl: Duration,
-    pub(crate) lease_reuse: Duration,
-}
-
-/// What is to be known of etcd.
-#[derive(Debug)]
-pub(crate) struct Etcd {
-    pub(crate) servers: Vec<String>,
-    pub(crate) overrides: HashMap<GroupResource, Vec<String>>,
-    pub(crate) ca_file: Option<PathBuf>,
-    pub(crate) cert_file: Option<PathBuf>,
-    pub(crate) key_file: Option<PathBuf>,
-    /// How all keys begin; ends with a slash.
-    pub(crate) root: String,
-}
-
-impl Storage {
-    pub(super) fn read(given: &Given) -> Result<Self, FlagError> {
+impl FromFlags for Storage {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let ephemeral = given.flag("ephemeral")?;
-        let etcd = Etcd::read(given)?;
+        let etcd: Option<Etcd> = FromFlags::read(given)?;
         if ephemeral && etcd.is_some() {
             return Err(FlagError::new("--ephemeral and --etcd-servers cannot be given together"));
         }
@@ -236,8 +202,8 @@ impl Storage {
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
-impl Etcd {
-    fn read(given: &Given) -> Result<Option<Self>, FlagError> {
+impl FromFlags for Option<Etcd> {
+    fn read(given: &Given) -> Result<Self, FlagError> {
         let overrides = given.list("etcd-servers-overrides").into_iter().map(server_override);
         let overrides: HashMap<_, _> = overrides.collect::<Result<_, _>>()?;
         let servers = given.list("etcd-servers");
@@ -253,7 +219,7 @@ impl Etcd {
         let prefix = given.text("etcd-prefix").unwrap_or_default().trim_matches('/');
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
         let (ca_file, cert_file, key_file) = (path("etcd-cafile"), path("etcd-certfile"), path("etcd-keyfile"));
-        Ok(Some(Self { servers, overrides, ca_file, cert_file, key_file, root }))
+        Ok(Some(Etcd { servers, overrides, ca_file, cert_file, key_file, root }))
     }
 }
 

@@ -12,9 +12,9 @@ use super::track::reset_fields;
 pub struct Scale<'a> {
     /// The version of the object in the request's path.
     pub api_version: &'a str,
-    /// Where each version of the kind has its replicas, dotted: `("apps/v1", "spec.replicas")`. Entries of versions that
-    /// are not named here are dropped.
-    pub replicas: &'a [(&'a str, &'a str)],
+    /// Where each version of the kind has its replicas, dotted: `("apps/v1", Some("spec.replicas"))`. Versions of custom
+    /// resources may have none. Entries of versions that are not named here are dropped.
+    pub replicas: &'a [(&'a str, Option<&'a str>)],
 }
 
 /// The version of the scale.
@@ -25,7 +25,7 @@ impl Scale<'_> {
     pub fn to_scale(&self, object_list: &[Value]) -> Option<Value> {
         let mut entries = managed::decode(object_list, true).ok()?;
         entries.retain_mut(|entry| match self.path(&entry.api_version) {
-            Some(path) if entry.set().has(&path) => {
+            Some(Some(path)) if entry.set().has(&path) => {
                 entry.api_version = SCALE.into();
                 entry.owned = Owned::Set(reset_fields(&["spec.replicas"]));
                 true
@@ -46,7 +46,7 @@ impl Scale<'_> {
         let mut entries = Vec::with_capacity(of_object.len() + of_scale.len());
         for mut entry in of_object {
             let Some(path) = self.path(&entry.api_version) else { continue };
-            if entry.set().has(&path) {
+            if let Some(path) = path.filter(|path| entry.set().has(path)) {
                 // The scale shows the entry under its own version, by which updates are told apart.
                 let shown = Entry { api_version: SCALE.into(), ..entry.clone() };
                 match of_scale.iter().position(|other| other.is_same(&shown)) {
@@ -58,7 +58,7 @@ impl Scale<'_> {
                 entries.push(entry);
             }
         }
-        let Some(path) = self.path(self.api_version) else { return managed::encode(entries) };
+        let Some(Some(path)) = self.path(self.api_version) else { return managed::encode(entries) };
         let in_scale = [PathElement::Field("spec".into()), PathElement::Field("replicas".into())];
         for mut entry in of_scale {
             if entry.set().has(&in_scale) {
@@ -72,9 +72,14 @@ impl Scale<'_> {
         managed::encode(entries)
     }
 
-    fn path(&self, api_version: &str) -> Option<Vec<PathElement>> {
+    /// Where a version has its replicas; `None` for a version that is not known.
+    fn path(&self, api_version: &str) -> Option<Option<Vec<PathElement>>> {
         let (_, path) = self.replicas.iter().find(|(version, _)| *version == api_version)?;
-        Some(path.trim_start_matches('.').split('.').map(|name| PathElement::Field(name.into())).collect())
+        Some(
+            path.map(|path| {
+                path.trim_start_matches('.').split('.').map(|name| PathElement::Field(name.into())).collect()
+            }),
+        )
     }
 }
 
@@ -90,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    const SCALE: Scale<'static> = Scale { api_version: "apps/v1", replicas: &[("apps/v1", "spec.replicas")] };
+    const SCALE: Scale<'static> = Scale { api_version: "apps/v1", replicas: &[("apps/v1", Some("spec.replicas"))] };
 
     fn entry(manager: &str, operation: &str, version: &str, subresource: &str, time: &str, fields: &str) -> Value {
         let mut object = Object::new();
@@ -139,5 +144,28 @@ mod tests {
         ];
         let got = stolen.as_ref().map(json::to_string);
         assert_eq!(stolen, Some(Value::List(want)), "somebody else scaled: {got:?}");
+    }
+
+    #[test]
+    fn managers_of_other_versions_stay() {
+        let scale = Scale {
+            api_version: "g/v2",
+            replicas: &[("g/v1", Some("spec.count")), ("g/v2", Some("spec.replicas")), ("g/v3", None)],
+        };
+        let (count, replicas) = (r#"{"f:spec":{"f:count":{},"f:n":{}}}"#, r#"{"f:spec":{"f:replicas":{}}}"#);
+        let object = vec![
+            entry("a", "Apply", "g/v1", "", "", count),
+            entry("b", "Apply", "g/v3", "", "", replicas),
+            entry("c", "Apply", "g/v9", "", "", replicas),
+        ];
+        let shown = entry("a", "Apply", "autoscaling/v1", "", "", replicas);
+        assert_eq!(scale.to_scale(&object), Some(Value::List(vec![shown])));
+        let written = scale.to_object(&object, &[entry("s", "Update", "autoscaling/v1", "scale", "", replicas)]);
+        let want = vec![
+            entry("a", "Apply", "g/v1", "", "", r#"{"f:spec":{"f:n":{}}}"#),
+            entry("b", "Apply", "g/v3", "", "", replicas),
+            entry("s", "Update", "g/v2", "scale", "", replicas),
+        ];
+        assert_eq!(written, Some(Value::List(want)), "the replicas are taken where the version has them");
     }
 }

@@ -34,7 +34,7 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
     let update = &request.update;
     let shape = Shape::of_message(update.message);
     validate::validate(shape, config).map_err(|errors| {
-        ApplyError::Failed(format!("failed to create typed patch object ({}): {errors}", name(config)))
+        ApplyError::Failed(format!("failed to create typed patch object ({}): {errors}", described(config)))
     })?;
     let mut entries = match live {
         Some(live) => managed::decode(live.list_at(&["metadata", "managedFields"]), true)
@@ -75,7 +75,7 @@ pub fn apply(request: &Apply<'_>, live: Option<&Value>, config: &Value) -> Resul
 }
 
 /// `namespace/name; group/version, Kind=kind`
-fn name(config: &Value) -> String {
+pub fn described(config: &Value) -> String {
     let version = config.str_at(&["apiVersion"]);
     let kind = GroupVersion::parse(version).unwrap_or_else(|| GroupVersion::new("", version));
     let (namespace, name) = (config.str_at(&["metadata", "namespace"]), config.str_at(&["metadata", "name"]));

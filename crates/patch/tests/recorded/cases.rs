@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use binnacle_features::Features;
 use binnacle_kinds::tables;
 use binnacle_meta::GroupVersion;
 use binnacle_meta::Text;
@@ -131,7 +132,8 @@ pub(crate) fn finished(object: Value, live: Option<&Value>, message: &Message) -
     defaults::apply_constants(&mut object, message);
     strategy.set_defaults(&version.version, &mut object);
     let namespace = if message.name.contains("Namespace") { "" } else { "{{ns}}" };
-    let situation = Situation { now: 0, namespace, api_version: "", dry_run: false };
+    let features = Features::default();
+    let situation = Situation { features: &features, now: 0, namespace, api_version: "", dry_run: false };
     match live {
         Some(live) => strategy.prepare_for_update(&situation, &mut object, live),
         None => strategy.prepare_for_create(&situation, &mut object),

@@ -16,7 +16,7 @@ pub(crate) struct Cluster(Catalog);
 
 impl Cluster {
     pub(crate) fn new() -> Self {
-        let catalog = Catalog::new(binnacle_builtin::kinds());
+        let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
         let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));
         let installer = Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20);
         let releases = Releases::default();
@@ -36,7 +36,7 @@ impl Cluster {
     pub(crate) async fn create(&self, context: &Context, path: &str, manifest: &str) -> Result<Value, Status> {
         let resource = self.resource(path);
         let decoded = decode::yaml(manifest.as_bytes(), &resource.message, &Limits::default()).unwrap();
-        let mut object = resource.complete(context, decoded.value, decoded.empties);
+        let mut object = resource.complete(decoded.value, decoded.empties);
         object.make_object().insert("kind", resource.description.kind.clone());
         object.make_object().insert("apiVersion", resource.api_version());
         resource.to_stored(&mut object);
@@ -58,7 +58,7 @@ impl Cluster {
         let mut changed = |old: Option<&Value>| {
             let mut object = to_json(old.unwrap());
             merge(&mut object, change);
-            Ok(decode::yaml(object.to_string().as_bytes(), &resource.message, &Limits::default()).unwrap().value)
+            Ok(decode::yaml(object.to_string().as_bytes(), &resource.message, &Limits::default()).unwrap().value.into())
         };
         resource.update(context, name, options, &mut changed).await.map(|updated| updated.stored.object)
     }

@@ -1,6 +1,8 @@
 //! Lists and maps that a document holds empty where Go's `omitempty` drops them: they are no part of the object, but
 //! the rules of a kind can tell them from absent ones, and messages show them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use binnacle_meta::Text;
 
 use super::path::{Path, Step};
@@ -22,8 +24,20 @@ struct Empty {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OwnStep {
     Member(Text),
-    Index(usize),
+    Item { at: usize, mark: Option<Mark> },
 }
+
+/// What an item of a list is known by wherever it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Mark {
+    /// Its name: such items stay the same ones when something else of them changes.
+    Name(Text),
+    /// The hash of what it holds.
+    Print(u64),
+}
+
+/// So many values of an item make its mark, so that noting marks costs no more than so many times the marks.
+const PRINTED: usize = 64;
 
 impl Empties {
     /// Notes a value that is dropped although it was there.
@@ -37,7 +51,7 @@ impl Empties {
             let step = |step: &Step<'_>| match step {
                 Step::Field(_, field) => OwnStep::Member(field.name.clone()),
                 Step::Key(key) => OwnStep::Member(Text::new(*key)),
-                Step::Index(index) => OwnStep::Index(*index),
+                Step::Index(index) => OwnStep::Item { at: *index, mark: None },
             };
             self.0.push(Empty { way: Path::steps(path).iter().map(step).collect(), list });
         }
@@ -45,6 +59,12 @@ impl Empties {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Notes by what the items of lists are known, as they are in this object: from here on they are found even if
+    /// somebody puts lists in another order, and are left alone when they are not there any more.
+    pub fn mark_items(&mut self, object: &Value) {
+        self.0.iter_mut().for_each(|empty| empty.mark_items(object));
     }
 
     /// Puts them back where nothing stands now.
@@ -73,12 +93,35 @@ impl Empties {
 }
 
 impl Empty {
+    fn mark_items(&mut self, object: &Value) {
+        let mut object = Some(object);
+        for step in &mut self.way {
+            let Some(at) = object else { return };
+            object = match step {
+                OwnStep::Member(name) => at.get(name),
+                OwnStep::Item { at: index, mark } => {
+                    let item = at.as_list().and_then(|items| items.get(*index));
+                    *mark = item.map(Mark::of);
+                    item
+                }
+            };
+        }
+    }
+
     /// The field's name, and the struct that it belongs to.
     fn place<'o>(&self, object: &'o mut Value) -> Option<(&Text, &'o mut Object)> {
         let (OwnStep::Member(name), parents) = self.way.split_last()? else { return None };
         let parent = parents.iter().try_fold(object, |at, step| match step {
             OwnStep::Member(name) => at.as_object_mut()?.get_mut(name),
-            OwnStep::Index(index) => at.as_list_mut()?.get_mut(*index),
+            OwnStep::Item { at: index, mark } => {
+                let items = at.as_list_mut()?;
+                let index = match mark {
+                    None => *index,
+                    Some(mark) if items.get(*index).is_some_and(|item| mark.is_of(item)) => *index,
+                    Some(mark) => items.iter().position(|item| mark.is_of(item))?,
+                };
+                items.get_mut(index)
+            }
         });
         Some((name, parent?.as_object_mut()?))
     }
@@ -101,6 +144,58 @@ impl Empty {
             let empty = if self.list { Value::List(Vec::new()) } else { Value::Object(Object::new()) };
             members.insert(name.clone(), empty);
         }
+    }
+}
+
+impl Mark {
+    fn of(item: &Value) -> Self {
+        match item.get("name").and_then(Value::as_str) {
+            Some(name) if !name.is_empty() => Self::Name(Text::new(name)),
+            _ => Self::Print(print(item)),
+        }
+    }
+
+    fn is_of(&self, item: &Value) -> bool {
+        match self {
+            Self::Name(name) => item.get("name").and_then(Value::as_str) == Some(name.as_str()),
+            Self::Print(known) => print(item) == *known,
+        }
+    }
+}
+
+/// The hash of the first values of an item. Empty lists and maps do not count: they come and go here.
+fn print(item: &Value) -> u64 {
+    fn add(value: &Value, left: &mut usize, hasher: &mut DefaultHasher) {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        std::mem::discriminant(value).hash(hasher);
+        match value {
+            Value::Null => {}
+            Value::Bool(value) => value.hash(hasher),
+            Value::Int(value) => value.hash(hasher),
+            Value::Float(value) => value.to_bits().hash(hasher),
+            Value::Str(text) | Value::Raw(text) => text.as_str().hash(hasher),
+            Value::List(items) => items.iter().for_each(|item| add(item, left, hasher)),
+            Value::Object(members) => {
+                for (name, member) in members.iter().filter(|(_, member)| !is_empty(member)) {
+                    name.as_str().hash(hasher);
+                    add(member, left, hasher);
+                }
+            }
+        }
+    }
+    let (mut hasher, mut left) = (DefaultHasher::new(), PRINTED);
+    add(item, &mut left, &mut hasher);
+    hasher.finish()
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::List(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
     }
 }
 
@@ -128,6 +223,52 @@ mod tests {
             decoded.empties.restore(&mut decoded.value);
             let want = value!({"rules": [{"names": ["n"]}, {"names": [], "labels": {}}], "labels": {}});
             assert_eq!(decoded.value, want);
+        }
+    }
+
+    #[test]
+    fn items_are_found_in_another_order() {
+        let field = |name: &'static str, ty| Field { presence: Presence::OmitZero, ..Field::new(name, ty) };
+        let strings = || Ty::List(Box::new(Ty::String));
+        let item =
+            Message::new("x.Item", vec![field("name", Ty::String), field("a", strings()), field("b", strings())]);
+        let items = Ty::List(Box::new(Ty::Message(MessageRef::Shared(item.into()))));
+        let message = Message::new("x.Kind", vec![field("items", items)]);
+        for (sent, changed, want) in [
+            // Nothing was changed.
+            (
+                r#"[{"b": ["1"]}, {"a": [], "b": ["2"]}]"#,
+                value!([{"b": ["1"]}, {"b": ["2"]}]),
+                value!([{"b": ["1"]}, {"b": ["2"], "a": []}]),
+            ),
+            // Items change places, and one comes before them.
+            (
+                r#"[{"b": ["1"]}, {"a": [], "b": ["2"]}]"#,
+                value!([{"b": ["2"]}, {"b": ["1"]}]),
+                value!([{"b": ["2"], "a": []}, {"b": ["1"]}]),
+            ),
+            (
+                r#"[{"a": [], "b": ["2"]}]"#,
+                value!([{"b": ["0"]}, {"b": ["2"]}]),
+                value!([{"b": ["0"]}, {"b": ["2"], "a": []}]),
+            ),
+            // The item is gone, or is another one now.
+            (r#"[{"a": [], "b": ["2"]}]"#, value!([{"b": ["3"]}]), value!([{"b": ["3"]}])),
+            // A name is enough.
+            (
+                r#"[{"name": "x"}, {"name": "y", "a": []}]"#,
+                value!([{"name": "y", "b": ["new"]}, {"name": "x"}]),
+                value!([{"name": "y", "b": ["new"], "a": []}, {"name": "x"}]),
+            ),
+        ] {
+            let text = format!("{{\"items\": {sent}}}");
+            let mut decoded = json(text.as_bytes(), &message, &Limits::default()).unwrap();
+            decoded.empties.mark_items(&decoded.value);
+            let mut object = value!({"items": (changed.clone())});
+            decoded.empties.restore(&mut object);
+            assert_eq!(object, value!({"items": want}), "{sent}");
+            decoded.empties.withdraw(&mut object);
+            assert_eq!(object, value!({"items": changed}), "{sent}");
         }
     }
 }

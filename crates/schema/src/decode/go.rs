@@ -19,8 +19,22 @@ pub(super) fn type_error(path: Option<&Path<'_>>, value: &str, ty: &str) -> Stri
     format!("json: cannot unmarshal {value} into Go struct field {holder}.{} of type {ty}", names.join("."))
 }
 
-/// The Go type of values of that schema type. Names that Go gives to strings, lists and maps are not published, so a
-/// `v1.RestartPolicy` is a `string` here.
+/// The Go type of a value of that schema type where it stands: strings, lists and maps may have names of their own.
+pub(super) fn type_at(path: Option<&Path<'_>>, ty: &Ty) -> String {
+    let Some((message, field, depth)) = Path::holder(path) else { return type_name(ty) };
+    let declared = message.go_types.iter().find(|(name, _)| *name == field.name);
+    let value = declared.and_then(|(_, declared)| (0..depth).try_fold(*declared, |ty, _| element(ty)));
+    value.map_or_else(|| type_name(ty), str::to_owned)
+}
+
+/// The type of the elements of a list or the values of a map; none where a name hides it.
+fn element(ty: &str) -> Option<&str> {
+    let element = ty.strip_prefix("[]").or_else(|| ty.strip_prefix("map[")?.split_once(']').map(|(_, value)| value))?;
+    // The decoder follows pointers.
+    Some(element.strip_prefix('*').unwrap_or(element))
+}
+
+/// The Go type of values of that schema type where nothing has a name of its own.
 pub(super) fn type_name(ty: &Ty) -> String {
     if let Some(element) = ty.element() {
         return format!("[]{}", type_name(element));
@@ -100,6 +114,36 @@ fn embedded(message: &Message, field: &Field) -> &'static [&'static str] {
 mod tests {
     use super::*;
     use crate::{MessageRef, Presence};
+
+    #[test]
+    fn declared_names() {
+        static FIELDS: [Field; 0] = [];
+        let message = Message::of_table("io.k8s.api.core.v1.PodSpec", &FIELDS, false, &[]).with_go_types(&[
+            ("restartPolicy", "v1.RestartPolicy"),
+            ("modes", "[]v1.Mode"),
+            ("extra", "map[string]v1.ExtraValue"),
+            ("requests", "v1.ResourceList"),
+        ]);
+        let field = |name: &'static str, ty: Ty| Field::new(name, ty);
+        let list = |ty: Ty| Ty::List(Box::new(ty));
+        let quantities = || Ty::Map(Box::new(Ty::Quantity));
+        for (field, depth, ty, want) in [
+            (field("restartPolicy", Ty::String), 0, Ty::String, "v1.RestartPolicy"),
+            (field("nodeName", Ty::String), 0, Ty::String, "string"),
+            (field("modes", list(Ty::String)), 0, list(Ty::String), "[]v1.Mode"),
+            (field("modes", list(Ty::String)), 1, Ty::String, "v1.Mode"),
+            (field("extra", Ty::Map(Box::new(list(Ty::String)))), 1, list(Ty::String), "v1.ExtraValue"),
+            // The name hides what is in it.
+            (field("extra", Ty::Map(Box::new(list(Ty::String)))), 2, Ty::String, "string"),
+            (field("requests", quantities()), 1, Ty::Quantity, "resource.Quantity"),
+        ] {
+            let at = Path::field(None, &message, &field);
+            let (first, second) = (Path::key(Some(&at), "k"), Path::index(Some(&at), 0));
+            let deeper = Path::index(Some(&first), 0);
+            let path = [&at, &second, &deeper][depth];
+            assert_eq!(type_at(Some(path), &ty), want, "{} at {depth}", field.name);
+        }
+    }
 
     #[test]
     fn names() {

@@ -41,6 +41,20 @@ impl<'p> Path<'p> {
         text
     }
 
+    /// The innermost field on the way, and how many steps into its lists and maps follow.
+    pub(crate) fn holder(path: Option<&'p Path<'p>>) -> Option<(&'p Message, &'p Field, usize)> {
+        let mut at = path;
+        let mut depth = 0;
+        while let Some(path) = at {
+            if let Step::Field(message, field) = path.step {
+                return Some((message, field, depth));
+            }
+            depth += 1;
+            at = path.parent;
+        }
+        None
+    }
+
     /// The fields on the way, outermost first.
     pub(crate) fn fields(path: Option<&'p Path<'p>>) -> Vec<(&'p Message, &'p Field)> {
         let mut fields = Vec::new();

@@ -87,7 +87,7 @@ pub(super) fn mismatch(ty: &Ty, kind: &str, path: Option<&Path<'_>>, trouble: &m
         // These types read themselves, and Go stops when they cannot.
         Ty::Time | Ty::MicroTime | Ty::Duration => fatal_type(path, kind, "string", trouble),
         Ty::IntOrString => fatal_type(path, kind, "int32", trouble),
-        _ => saved(path, kind, &go::type_name(ty), trouble),
+        _ => saved(path, kind, &go::type_at(path, ty), trouble),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `/debug/flags`: flags that can be set while the server runs.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
 use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -11,9 +12,10 @@ const PATH: &str = "/debug/flags";
 const MOST: usize = 1 << 10;
 
 /// Takes a value and says what became of it.
-type Setter = Box<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
+type Setter = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
 
 /// A flag that can be set.
+#[derive(Clone)]
 pub struct DebugFlag {
     name: &'static str,
     set: Setter,
@@ -21,7 +23,13 @@ pub struct DebugFlag {
 
 impl DebugFlag {
     pub fn new(name: &'static str, set: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static) -> Self {
-        Self { name, set: Box::new(set) }
+        Self { name, set: Arc::new(set) }
+    }
+}
+
+impl fmt::Debug for DebugFlag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DebugFlag").field(&self.name).finish()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use binnacle_features::Version;
 use binnacle_meta::{Status, Time};
 use binnacle_request::{Body, BoxFuture, Link, Preferences, Request, RequestInfo, Response, pretty};
 use binnacle_schema::{Object, Value, json, yaml};
@@ -27,6 +28,8 @@ const COMPONENT: &str = "apiserver";
 /// Serves the pages whose feature gates are on.
 pub struct ZPagesLink {
     pub failure: FailureWriter,
+    /// The version of Kubernetes that the server acts as.
+    pub emulated: Version,
     /// Names and values of all flags.
     pub flags: Vec<(String, String)>,
     /// Paths that `/statusz` names beside those that every server has.
@@ -77,7 +80,7 @@ impl ZPagesLink {
                 let shown =
                     i64::try_from(began.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
                 let shown = shown.map(|at| at.to_zoned(TimeZone::UTC).strftime("%a %b %e %H:%M:%S UTC %Y").to_string());
-                let emulated = binnacle_features::gates().emulated();
+                let emulated = self.emulated;
                 text.push_str(&format!(
                     "\nStarted: {}\nUp: {} hr {:02} min {:02} sec\nGo version: {TOOLCHAIN}\nBinary version: {}\nEmulation \
                      version: {emulated}\nPaths: {}\n",
@@ -115,7 +118,7 @@ impl ZPagesLink {
                 object.insert("uptimeSeconds", up);
                 object.insert("goVersion", text(TOOLCHAIN));
                 object.insert("binaryVersion", text(KUBERNETES_VERSION.trim_start_matches('v')));
-                object.insert("emulationVersion", text(&binnacle_features::gates().emulated().to_string()));
+                object.insert("emulationVersion", text(&self.emulated.to_string()));
                 object.insert("paths", Value::List(self.names().into_iter().map(text).collect()));
             }
         }

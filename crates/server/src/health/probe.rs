@@ -36,6 +36,10 @@ impl Probe {
         self.check.name()
     }
 
+    pub(super) fn group(&self) -> Option<&str> {
+        self.check.group()
+    }
+
     /// What the check finds, or found last if it does not say soon. Each check has its own limit after which it fails, so
     /// nothing that is wrong is hidden for longer than that.
     pub(super) async fn ask(self: &Arc<Self>) -> Outcome {

@@ -132,6 +132,7 @@ impl Running {
             links: Links::new(vec![Arc::new(health), Arc::new(TestLink { slow: slow.clone() })]),
             failure: json_failure,
             metrics: Metrics::new().unwrap(),
+            features: Arc::default(),
             shutdown,
             request_timeout: options.request_timeout,
             options: ChainOptions::default(),

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use binnacle_endpoints::{Answer, Special, SpecialCall};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status, aggregate};
 use binnacle_registry::admission::Admission;
-use binnacle_registry::{Catalog, Context, Resource, object, rfc3339, store_failure};
+use binnacle_registry::{Catalog, Context, Preconditions, Resource, object, rfc3339};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
-use binnacle_store::{Expect, Op, Txn, TxnResponse};
 
 use super::conditions;
 use crate::posted::{Kind, Posted};
@@ -69,41 +68,20 @@ fn validate(binding: &Value) -> FieldErrors {
     errors
 }
 
-/// Writes the node into the pod, again when somebody else was quicker.
+/// Writes the node into the pod.
 async fn assign(pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
-    let collection = &pods.collection;
     let name = object::name(binding);
-    let key = collection.key(&context.namespace, name)?;
-    let shown_key = String::from_utf8_lossy(&key).into_owned();
-    let (mut current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
-    loop {
-        let kv = current.ok_or_else(|| Status::not_found(&pods.group_resource(), name))?;
-        let mut pod = collection.decode(&kv.value, kv.mod_revision)?;
-        for (what, wanted, found) in [
-            ("UID", object::uid(binding), object::uid(&pod)),
-            ("ResourceVersion", object::resource_version(binding), object::resource_version(&pod)),
-        ] {
-            if !wanted.is_empty() && wanted != found {
-                let why = format!(
-                    "StorageError: invalid object, Code: 4, Key: {shown_key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-                );
-                return Err(Status::conflict(&pods.group_resource(), name, why));
-            }
+    let now = rfc3339(context.now);
+    let wanted =
+        Preconditions { uid: object::uid(binding).into(), resource_version: object::resource_version(binding).into() };
+    pods.rewrite(context, name, &wanted, &mut |pod| match refusal(pod) {
+        Some(why) => Err(Status::conflict(&GroupResource::new("", "pods/binding"), name, why)),
+        None => {
+            bind(pod, binding, &now);
+            Ok(())
         }
-        if let Some(why) = refusal(&pod) {
-            return Err(Status::conflict(&GroupResource::new("", "pods/binding"), name, why));
-        }
-        bind(&mut pod, binding, &rfc3339(context.now));
-        if context.dry_run {
-            return Ok(());
-        }
-        let op = Op::Put { value: collection.encode(&mut pod).await?, lease: kv.lease };
-        let txn = Txn { key: key.clone(), expect: Expect::ModRevision(kv.mod_revision), op };
-        match collection.store.txn(txn).await.map_err(store_failure)? {
-            TxnResponse::Done { .. } => return Ok(()),
-            TxnResponse::Unmet { current: newer, .. } => current = newer,
-        }
-    }
+    })
+    .await
 }
 
 /// Why a pod cannot be bound.

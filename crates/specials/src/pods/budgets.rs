@@ -45,7 +45,7 @@ pub(super) async fn take(budgets: &Resource, budget: &Value, pod: &Value, dry_ru
         let mut budget = live.clone();
         decrement(&mut budget, object::name(pod), &rfc3339(now));
         track_update(&budgets.update_by(&context, MANAGER, "status"), Some(live), &mut budget);
-        Ok(budget)
+        Ok(budget.into())
     };
     budgets.update(&context, name, &options, &mut change).await.map(|_| ())
 }

@@ -168,7 +168,7 @@ impl Order {
                 .into_iter()
                 .collect();
                 conditions::set(pod.make_at(&["status"]), condition, &rfc3339(self.context.now));
-                Ok(pod)
+                Ok(pod.into())
             };
             let updated = self.pods.update(&self.context, name, &update, &mut change).await?;
             // The version is now the one that we have written.

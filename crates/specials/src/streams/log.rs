@@ -1,7 +1,6 @@
 //! What a container has written, from its kubelet, as it comes.
 
 use binnacle_endpoints::{Answer, Special, SpecialCall};
-use binnacle_features::enabled;
 use binnacle_meta::{GroupResource, Status};
 use binnacle_proxy::{Broken, SendError, Target, as_messages, is_websocket, until_stopped};
 use binnacle_registry::object;
@@ -28,7 +27,11 @@ impl Log {
 
     async fn answer(&self, request: Request) -> Answer {
         let info = request.info.clone();
-        let options = LogOptions::of(&request.query, &info.name, enabled("PodLogsQuerySplitStreams"))?;
+        let options = LogOptions::of(
+            &request.query,
+            &info.name,
+            self.nodes.resources.features().enabled("PodLogsQuerySplitStreams"),
+        )?;
         let skips = options.insecure_skip_tls_verify_backend;
         self.metrics.logs_usage.with_label_values(&[if skips { "skip_tls_allowed" } else { "enforce_tls" }]).inc();
 

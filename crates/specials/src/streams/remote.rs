@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use binnacle_authz::Authorizer;
 use binnacle_endpoints::{Answer, Special, SpecialCall};
-use binnacle_features::enabled;
 use binnacle_kubelet::Kubelet;
 use binnacle_meta::Status;
 use binnacle_proxy::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
@@ -51,7 +50,7 @@ impl Remote {
         };
         let caller = Caller::of(&request, warnings)?;
         caller.admit(&self.admission, options.object(self.session.options_kind())).await?;
-        may_create(&*self.authorizer, &caller).await?;
+        may_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
         let (kubelet, path_and_query) = self.locate(&caller.info, &options).await?;
         self.stream(request, kubelet, path_and_query, &options).await
     }
@@ -75,9 +74,9 @@ impl Remote {
 
     async fn stream(&self, request: Request, kubelet: Kubelet, path_and_query: String, options: &Options) -> Answer {
         let headers = &request.headers;
-        let gate = self.session.gate();
-        if enabled(gate) {
-            let as_it_is = kubelet.takes_websockets && enabled("ExtendWebSocketsToKubelet");
+        let (gate, features) = (self.session.gate(), self.nodes.resources.features());
+        if features.enabled(gate) {
+            let as_it_is = kubelet.takes_websockets && features.enabled("ExtendWebSocketsToKubelet");
             let proxied = if as_it_is { "proxied_to_kubelet" } else { "translated_at_apiserver" };
             self.metrics.websockets.with_label_values(&[self.session.subresource(), proxied]).inc();
             if as_it_is && is_upgrade(headers) {
@@ -88,14 +87,14 @@ impl Remote {
             return Err(Status::bad_request("Upgrade request required"));
         }
         match self.session {
-            Session::Exec | Session::Attach if enabled(gate) && wants_translation(headers) => {
+            Session::Exec | Session::Attach if features.enabled(gate) && wants_translation(headers) => {
                 let Options { stdin, stdout, stderr, tty, .. } = *options;
                 let streams = Streams { stdin, stdout, stderr, tty };
                 let counter = self.metrics.translated.clone();
                 let ended = move |code: u16| counter.with_label_values(&[code.to_string().as_str()]).inc();
                 translate(request, kubelet.target, path_and_query, streams, ended)
             }
-            Session::PortForward if enabled(gate) && wants_tunnel(headers) => {
+            Session::PortForward if features.enabled(gate) && wants_tunnel(headers) => {
                 let told = |code: u16| self.metrics.tunnelled.with_label_values(&[code.to_string().as_str()]).inc();
                 tunnel(request, &kubelet.target, &path_and_query, told).await
             }

@@ -263,6 +263,7 @@ impl Assembler<'_> {
             patch: Patch::default(),
             default: DefaultValue::None,
             values: Vec::new(),
+            go_type: String::new(),
         })
     }
 

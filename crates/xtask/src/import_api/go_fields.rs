@@ -131,6 +131,8 @@ impl GoFields<'_> {
         let name = if json_name.is_empty() { declared.name.as_str() } else { json_name };
         let in_field = |e: String| format!("{owner}.{}: {e}", declared.name);
         let resolved = self.resolve(path, package, owner, &declared.ty, 0).map_err(in_field)?;
+        let go_type = self.go_type(path, package, owner, declared.ty.trim_start_matches('*')).map_err(in_field)?;
+        let told = told(&resolved.ty);
         fields.push(Field {
             name: name.into(),
             tag: if resolved.json_only { 0 } else { number.unwrap_or(0) },
@@ -142,8 +144,36 @@ impl GoFields<'_> {
             patch: patch(declared).map_err(in_field)?,
             default: DefaultValue::None,
             values: resolved.values,
+            go_type: if told.as_ref() == Some(&go_type) || told.is_none() { String::new() } else { go_type },
         });
         Ok(())
+    }
+
+    /// A type as Go prints it: with the package that declares it, `[]v1.PersistentVolumeAccessMode`.
+    fn go_type(&mut self, path: &str, package: &Package, owner: &str, expression: &str) -> Result<String, String> {
+        for prefix in ["*", "[]"] {
+            if let Some(inner) = expression.strip_prefix(prefix) {
+                return Ok(format!("{prefix}{}", self.go_type(path, package, owner, inner)?));
+            }
+        }
+        if let Some((key, value)) = expression.strip_prefix("map[").and_then(|map| map.split_once(']')) {
+            let [key, value] = [key, value].map(|inner| self.go_type(path, package, owner, inner));
+            return Ok(format!("map[{}]{}", key?, value?));
+        }
+        match expression {
+            "byte" => return Ok("uint8".into()),
+            "interface{}" | "any" => return Ok("interface {}".into()),
+            "string" | "bool" | "int32" | "int64" | "uint32" | "float64" => return Ok(expression.into()),
+            _ => {}
+        }
+        let (target, name) = qualified(path, package, owner, expression)?;
+        let declaring = self.tree.package(target)?;
+        if let Some(declaring) = &declaring
+            && let Some(GoType::Alias(other)) = declaring.types.get(name)
+        {
+            return self.go_type(target, &declaring.clone(), name, other);
+        }
+        Ok(format!("{}.{name}", target.rsplit('/').next().unwrap_or(target)))
     }
 
     /// Finds the package and name of a possibly qualified type name.
@@ -263,6 +293,27 @@ impl GoFields<'_> {
             None => Err(format!("{path} has no type {name}")),
         }
     }
+}
+
+/// The Go type that a type of the tables stands for where Go has no name for it; none where its values read themselves,
+/// so that no error names their type.
+fn told(ty: &Ty) -> Option<String> {
+    Some(match ty {
+        Ty::String => "string".into(),
+        Ty::Bool => "bool".into(),
+        Ty::Int32 => "int32".into(),
+        Ty::Int64 => "int64".into(),
+        Ty::Uint32 => "uint32".into(),
+        Ty::Double => "float64".into(),
+        Ty::Bytes => "[]uint8".into(),
+        Ty::Message(name) => {
+            name.rsplitn(3, '.').take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join(".")
+        }
+        Ty::List(element) | Ty::WrappedList(element) => format!("[]{}", told(element)?),
+        Ty::Map(value) if **value == Ty::Quantity => "v1.ResourceList".into(),
+        Ty::Map(value) => format!("map[string]{}", told(value)?),
+        _ => return None,
+    })
 }
 
 /// The import path and the bare name of a possibly qualified type name.

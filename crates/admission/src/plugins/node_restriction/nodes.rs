@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use binnacle_features::Features;
 use binnacle_meta::go_quote;
 use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value};
@@ -89,7 +90,7 @@ fn is_within(namespace: &str, domain: &str) -> bool {
 }
 
 /// A kubelet that resizes a volume says how large it is now.
-pub(super) fn claim_status(asked: Asked<'_>) -> Verdict {
+pub(super) fn claim_status(features: &Features, asked: Asked<'_>) -> Verdict {
     let Some(old) = asked.old.filter(|_| asked.attributes.operation == Operation::Update) else {
         return no(format!("unexpected operation {}", go_quote(shown(asked.attributes.operation))));
     };
@@ -104,7 +105,7 @@ pub(super) fn claim_status(asked: Asked<'_>) -> Verdict {
         };
         drop(&["metadata"], &["resourceVersion", "managedFields"]);
         drop(&["status"], &["capacity", "conditions"]);
-        if binnacle_features::enabled("RecoverVolumeExpansionFailure") {
+        if features.enabled("RecoverVolumeExpansionFailure") {
             drop(&["status"], &["allocatedResourceStatuses", "allocatedResources"]);
         }
         claim

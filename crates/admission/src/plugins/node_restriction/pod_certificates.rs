@@ -14,7 +14,7 @@ impl NodeRestriction {
     /// What may only be unknown here yet is no refusal.
     pub(super) async fn pod_certificate(&self, asked: Asked<'_>) -> Verdict {
         let attributes = asked.attributes;
-        if !binnacle_features::enabled("PodCertificateRequest") {
+        if !self.features.enabled("PodCertificateRequest") {
             return no("PodCertificateRequest feature gate is disabled");
         }
         if attributes.operation != Operation::Create {

@@ -120,7 +120,7 @@ async fn ask_as(user: &User, case: &Case<'_>) -> Result<(), (u16, String)> {
     let mut parts = case.about.split('/');
     let mut part = || parts.next().unwrap_or_default();
     let (group, plural, subresource) = (part(), part(), part());
-    let plugin = NodeRestriction::new(Arc::new(objects()), Arc::new(Allows("extra")));
+    let plugin = NodeRestriction::new(Arc::new(objects()), Arc::new(Allows("extra")), Arc::default());
     let chain = crate::Chain::new(vec![Arc::new(plugin)], &crate::Metrics::fresh()).unwrap();
     let attributes = Attributes {
         operation: case.operation,

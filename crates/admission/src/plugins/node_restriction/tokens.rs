@@ -45,7 +45,7 @@ impl NodeRestriction {
         if !is_bound_to(&pod, asked.node) {
             return no("node requested token bound to a pod scheduled on a different node");
         }
-        if binnacle_features::enabled("ServiceAccountNodeAudienceRestriction") {
+        if self.features.enabled("ServiceAccountNodeAudienceRestriction") {
             self.audience(asked, &pod).await?;
         }
         Ok(())

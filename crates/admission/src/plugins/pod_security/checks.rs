@@ -52,27 +52,27 @@ pub(super) struct Violations(Vec<Violation>);
 /// A pod and what was found of it, so that it is held against each standard once.
 pub(super) struct Evaluations<'a> {
     subject: Subject<'a>,
+    newest: u32,
     found: Vec<(LevelVersion, Violations)>,
 }
 
 impl<'a> Evaluations<'a> {
-    pub(super) fn of(pod: &'a Value) -> Self {
-        Self { subject: Subject::of(pod), found: Vec::new() }
+    pub(super) fn of(pod: &'a Value, newest: u32) -> Self {
+        Self { subject: Subject::of(pod), newest, found: Vec::new() }
     }
 
     pub(super) fn against(&mut self, standard: LevelVersion) -> &Violations {
         let known = self.found.iter().position(|(known, _)| *known == standard);
         let at = known.unwrap_or_else(|| {
-            self.found.push((standard, evaluate(standard, &self.subject)));
+            self.found.push((standard, evaluate(standard, &self.subject, self.newest)));
             self.found.len() - 1
         });
         &self.found[at].1
     }
 }
 
-/// Holds a pod against a standard, as far as the emulated version knows it.
-pub(super) fn evaluate(standard: LevelVersion, subject: &Subject<'_>) -> Violations {
-    let newest = u32::from(binnacle_features::gates().emulated().minor);
+/// Holds a pod against a standard, as far as the `newest` minor release knows it.
+pub(super) fn evaluate(standard: LevelVersion, subject: &Subject<'_>, newest: u32) -> Violations {
     let minor = standard.version.unwrap_or(newest).min(newest);
     let restricted: Vec<(&Check, Rule)> = match standard.level {
         Level::Privileged => return Violations::default(),
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn found(level: Level, minor: Option<u32>, pod: &Value) -> String {
-        evaluate(LevelVersion { level, version: minor }, &Subject::of(pod)).details()
+        evaluate(LevelVersion { level, version: minor }, &Subject::of(pod), 36).details()
     }
 
     fn pod(spec: Value, container: Value) -> Value {

@@ -1,5 +1,6 @@
 //! What PodSecurity counts and lets audit events tell, by namespace, settings, caller and object.
 
+use binnacle_features::Version;
 use binnacle_registry::{Remarks, Warnings};
 use binnacle_request::{AuditLevel, Record};
 use binnacle_schema::value;
@@ -24,7 +25,8 @@ fn settings() -> PodSecuritySettings {
 async fn ask(labels: Value, attributes: Attributes, object: &Value, old: Option<&Value>) -> Outcome {
     let namespace = value!({"metadata": {"name": "ns", "namespace": "", "labels": labels}});
     let metrics = PodSecurityMetrics::fresh();
-    let plugin = PodSecurity::new(Known::new(vec![(Kind::Namespace, namespace)]), settings(), metrics.clone());
+    let plugin =
+        PodSecurity::new(Known::new(vec![(Kind::Namespace, namespace)]), settings(), Version::BINARY, metrics.clone());
     assert!(plugin.handles(Stage::Validate, &attributes));
     let record = Record::open(http::Method::POST, "/".into(), None, None);
     record.begin_audit().decide(AuditLevel::Metadata, false);

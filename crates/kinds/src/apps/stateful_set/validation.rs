@@ -8,6 +8,7 @@ use binnacle_validation::metadata::{self, shown};
 use binnacle_validation::numbers::not_more_than_100_percent;
 use binnacle_validation::{checks, selectors};
 
+use crate::Features;
 use crate::apps::TEMPLATE;
 use crate::core::persistent_volume_claim;
 use crate::equality::equal;
@@ -40,19 +41,19 @@ struct Skip {
     claim_templates: bool,
 }
 
-pub(super) fn validate(object: &Value) -> FieldErrors {
+pub(super) fn validate(features: &Features, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    spec_rules(spec, &FieldPath::new("spec"), &Options::for_template(), Skip::default(), &mut errors);
+    spec_rules(spec, &FieldPath::new("spec"), &Options::for_template(features), Skip::default(), &mut errors);
     errors
 }
 
 /// A set that was accepted once stays changeable: what cannot change is not looked at again.
-pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let null = Value::Null;
     let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    let options = Options::for_update(old.at(TEMPLATE).unwrap_or(&null));
+    let options = Options::for_update(features, old.at(TEMPLATE).unwrap_or(&null));
     let path = FieldPath::new("spec");
     let mut skip = Skip { service_name: true, claim_templates: true, template_spec: false };
     let mut of_old = FieldErrors::new();
@@ -93,7 +94,7 @@ pub(super) fn validate_status(object: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-fn spec_rules(spec: &Value, path: &FieldPath, options: &Options, skip: Skip, errors: &mut FieldErrors) {
+fn spec_rules(spec: &Value, path: &FieldPath, options: &Options<'_>, skip: Skip, errors: &mut FieldErrors) {
     let null = Value::Null;
     match spec.str_at(&["podManagementPolicy"]) {
         "" => errors.push(FieldError::required(&path.child("podManagementPolicy"), "")),
@@ -153,7 +154,7 @@ fn update_strategy(strategy: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-fn selector_and_template(spec: &Value, path: &FieldPath, options: &Options, skip: Skip, errors: &mut FieldErrors) {
+fn selector_and_template(spec: &Value, path: &FieldPath, options: &Options<'_>, skip: Skip, errors: &mut FieldErrors) {
     let null = Value::Null;
     let (selector, given) = (member(spec, "selector"), spec.get("template").unwrap_or(&null));
     let at = path.child("selector");
@@ -180,7 +181,14 @@ fn selector_and_template(spec: &Value, path: &FieldPath, options: &Options, skip
     lasting(given, "StatefulSet", &template_at, errors);
 }
 
-fn template(spec: &Value, given: &Value, path: &FieldPath, options: &Options, skip: Skip, errors: &mut FieldErrors) {
+fn template(
+    spec: &Value,
+    given: &Value,
+    path: &FieldPath,
+    options: &Options<'_>,
+    skip: Skip,
+    errors: &mut FieldErrors,
+) {
     if !skip.template_spec {
         pod_validation::template(&as_made(spec, given), path, options, errors);
     }

@@ -6,6 +6,7 @@ use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, domains, names, selectors};
 
 use super::{CONTROLLER_UID_LABELS, JOB_NAME_LABELS, TEMPLATE, policies};
+use crate::Features;
 use crate::equality::equal;
 use crate::internal;
 use crate::pod_spec::validation::{self as pod_validation, Options};
@@ -26,8 +27,8 @@ pub(crate) fn is_indexed(spec: &Value) -> bool {
 }
 
 /// The rules of a job; `old` relaxes those that it breaks itself.
-pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let (options, prefixed) = options(old);
+pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let (options, prefixed) = options(features, old);
     let spec = object.get("spec").unwrap_or(&Value::Null);
     generated_selector(object, prefixed, errors);
     selecting_spec(spec, &FieldPath::new("spec"), &options, errors);
@@ -43,12 +44,12 @@ pub(super) fn validate(object: &Value, old: Option<&Value>, errors: &mut FieldEr
 }
 
 /// The rules of an update, beyond those of the new job.
-pub(super) fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
+pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
     // The reference looks at the spec twice.
-    selecting_spec(spec, &path, &options(Some(old)).0, errors);
+    selecting_spec(spec, &path, &options(features, Some(old)).0, errors);
     completions_change(spec, old_spec, &path.child("completions"), errors);
     immutable_selector(object, old, errors);
     template_change(object, old, &path, errors);
@@ -67,9 +68,9 @@ pub(super) fn validate_change(object: &Value, old: &Value, errors: &mut FieldErr
 }
 
 /// What an update may keep, and whether the labels with a prefix are needed.
-fn options(old: Option<&Value>) -> (Options, bool) {
-    let Some(old) = old else { return (Options::for_template(), true) };
-    let mut options = Options::for_update(old.at(TEMPLATE).unwrap_or(&Value::Null));
+fn options<'a>(features: &'a Features, old: Option<&Value>) -> (Options<'a>, bool) {
+    let Some(old) = old else { return (Options::for_template(features), true) };
+    let mut options = Options::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null));
     options.any_selector_value |= selectors::is_invalid(old.at(&["spec", "selector"]));
     let labels = old.at(&["spec", "template", "metadata", "labels"]);
     let had = |label: &str| labels.is_some_and(|labels| labels.get(label).is_some());
@@ -108,7 +109,7 @@ fn has_label(labels: Option<&Value>, label: &str, value: &str, errors: &mut Fiel
     }
 }
 
-fn selecting_spec(spec: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+fn selecting_spec(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     validate_spec(spec, path, options, errors);
     let selector = member(spec, "selector");
     let at = path.child("selector");
@@ -123,7 +124,7 @@ fn selecting_spec(spec: &Value, path: &FieldPath, options: &Options, errors: &mu
 }
 
 /// The rules of a job's spec but for its selector.
-pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     let counts = [
         "parallelism",
         "completions",

@@ -3,6 +3,7 @@
 use binnacle_meta::Time;
 use binnacle_schema::{Object, Value, value};
 
+use crate::Features;
 use crate::pod_spec::validation::merges_label_keys;
 use crate::tree::{struct_mut, structs_mut};
 
@@ -26,7 +27,7 @@ pub(super) fn set_gated_condition(object: &mut Value, now: i64) {
 
 /// `matchLabelKeys` and `mismatchLabelKeys` become requirements with the values of the pod's own labels (KEP-3633,
 /// KEP-3243). A selector that is absent matches nothing and stays so.
-pub(super) fn merge_label_keys(object: &mut Value) {
+pub(super) fn merge_label_keys(features: &Features, object: &mut Value) {
     let labels = object.object_at(&["metadata", "labels"]).cloned().unwrap_or_default();
     let spec = object.make_at(&["spec"]);
     if let Some(affinity) = struct_mut(spec, "affinity") {
@@ -38,7 +39,7 @@ pub(super) fn merge_label_keys(object: &mut Value) {
             structs_mut(rules, REQUIRED).for_each(|term| merge_term(term, &labels));
         }
     }
-    if !merges_label_keys() {
+    if !merges_label_keys(features) {
         return;
     }
     for constraint in structs_mut(spec, "topologySpreadConstraints") {

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use binnacle_schema::{Object, Value};
 
+use crate::Features;
 use crate::tree::{is_zero, keep, keep_at, remove_at, structs_mut, text};
 
 /// Metadata that belongs to the main endpoint.
@@ -61,7 +62,7 @@ pub(super) fn prepare_ephemeral_containers(object: &mut Value, old: &Value) {
 
 /// Only the resources of the pod and of its containers, and how containers take a resize. A list of containers that is
 /// not the old one stays for validation to refuse.
-pub(super) fn prepare_resize(object: &mut Value, old: &Value) {
+pub(super) fn prepare_resize(features: &Features, object: &mut Value, old: &Value) {
     let lists = ["containers", "initContainers"];
     let length = |object: &Value, list: &str| object.list_at(&["spec", list]).len();
     if lists.iter().any(|list| length(object, list) != length(old, list)) {
@@ -74,7 +75,7 @@ pub(super) fn prepare_resize(object: &mut Value, old: &Value) {
         .collect();
     keep_main(object, old);
     let spec = object.make_at(&["spec"]);
-    if binnacle_features::enabled("InPlacePodLevelResourcesVerticalScaling") {
+    if features.enabled("InPlacePodLevelResourcesVerticalScaling") {
         set(spec, "resources", pod_resources);
     }
     for (list, containers) in merged {

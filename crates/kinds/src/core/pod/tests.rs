@@ -1,8 +1,10 @@
+use std::sync::LazyLock;
+
 use binnacle_schema::{Value, value};
 
 use super::*;
 
-const SITUATION: Situation<'static> = Situation { now: 0, namespace: "default", api_version: "", dry_run: false };
+static SITUATION: LazyLock<Situation<'static>> = LazyLock::new(|| crate::testing::situation("default"));
 
 fn check_defaults(spec: Value, want: Value) {
     let mut object = value!({"spec": spec});

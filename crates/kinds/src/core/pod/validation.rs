@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 
+use crate::Features;
 use crate::diff;
 use crate::equality::equal;
 use crate::pod_spec::validation::containers::image_space;
@@ -22,9 +23,9 @@ pub(super) use update::validate as validate_update;
 
 const SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 
-pub(super) fn validate_create(object: &Value) -> FieldErrors {
+pub(super) fn validate_create(features: &Features, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    metadata_and_spec(object, &Options::for_pod(), &mut errors);
+    metadata_and_spec(object, &Options::for_pod(features), &mut errors);
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     if !spec.list_at(&["ephemeralContainers"]).is_empty() {
@@ -39,10 +40,10 @@ pub(super) fn validate_create(object: &Value) -> FieldErrors {
 }
 
 /// Through `ephemeralcontainers`: what is there stays as it is.
-pub(super) fn validate_ephemeral_containers(object: &Value, old: &Value) -> FieldErrors {
+pub(super) fn validate_ephemeral_containers(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     const DEFINITION: &str = "io.k8s.api.core.v1.EphemeralContainer";
     let mut errors = FieldErrors::new();
-    let options = Options::for_pod_update(old);
+    let options = Options::for_pod_update(features, old);
     metadata_and_spec(object, &options, &mut errors);
     update::annotations(object, old, &options, &mut errors);
     if is_mirror(old) {
@@ -67,7 +68,7 @@ pub(super) fn validate_ephemeral_containers(object: &Value, old: &Value) -> Fiel
 }
 
 /// The rules that hold for every pod, new or changed.
-fn metadata_and_spec(object: &Value, options: &Options, errors: &mut FieldErrors) {
+fn metadata_and_spec(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let (metadata, spec) = (object.get("metadata").unwrap_or(&null), object.get("spec").unwrap_or(&null));

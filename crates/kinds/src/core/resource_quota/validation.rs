@@ -7,6 +7,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 use binnacle_validation::resource_names;
+use binnacle_validation::selectors::no_operator;
 
 use crate::internal;
 
@@ -93,10 +94,7 @@ fn selector(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
                 errors.push(FieldError::invalid(&at, shown(requirement.get("values")), why));
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            _ => {
-                let at = path.child("operator");
-                errors.push(FieldError::invalid(&at, operator, "not a valid selector operator"));
-            }
+            _ => errors.push(no_operator(operator, path)),
         }
     }
     let named: Vec<&str> = requirements.iter().map(|requirement| requirement.str_at(&["scopeName"])).collect();

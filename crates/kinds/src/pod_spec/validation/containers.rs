@@ -24,7 +24,7 @@ pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
     pub(super) claims: BTreeSet<&'a str>,
-    pub(super) options: &'a Options,
+    pub(super) options: &'a Options<'a>,
     pub(super) grace: Option<i64>,
     pub(super) host_users: bool,
 }
@@ -192,7 +192,7 @@ fn common(container: &Value, pod: &Pod<'_>, path: &FieldPath, errors: &mut Field
     }
     let pod_policy = pod.spec.str_at(&["restartPolicy"]);
     resize_policy(container.list_at(&["resizePolicy"]), pod_policy, &path.child("resizePolicy"), errors);
-    security::of_container(container, pod.host_users, path, errors);
+    security::of_container(pod.options.features, container, pod.host_users, path, errors);
 }
 
 fn container_ports(list: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
@@ -252,7 +252,7 @@ fn resize_policy(list: &[Value], pod_policy: &str, path: &FieldPath, errors: &mu
 }
 
 /// Init containers could keep running before containers had restart rules, and sidecars got rules last.
-fn init_restart_policy(container: &Value, options: &Options, path: &FieldPath, errors: &mut FieldErrors) {
+fn init_restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let has_rules = !container.list_at(&["restartPolicyRules"]).is_empty();
     match container.get("restartPolicy").and_then(Value::as_str) {
         None if has_rules => {
@@ -274,7 +274,7 @@ fn init_restart_policy(container: &Value, options: &Options, path: &FieldPath, e
 }
 
 /// When a container restarts on its own terms, by exit codes too.
-fn restart_policy(container: &Value, options: &Options, path: &FieldPath, errors: &mut FieldErrors) {
+fn restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let rules = container.list_at(&["restartPolicyRules"]);
     let at = path.child("restartPolicy");
     match container.get("restartPolicy").and_then(Value::as_str) {

@@ -1,6 +1,5 @@
 //! What an update may keep of the old object although it breaks a rule of today.
 
-use binnacle_features::enabled;
 use binnacle_meta::{FieldErrors, FieldPath, Quantity};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::selectors;
@@ -8,6 +7,7 @@ use binnacle_validation::selectors;
 use super::annotations::has_invalid_deletion_cost;
 use super::containers::{all, is_sidecar, restarts_all_containers};
 use super::{paths, scheduling, security};
+use crate::Features;
 use crate::gated::in_use;
 use crate::pod_spec::dropped::{CONTAINERS, has_restart_rules};
 use binnacle_validation::pod_resources::is_huge_page;
@@ -15,9 +15,10 @@ use binnacle_validation::pod_resources::is_huge_page;
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// Rules that are relaxed. The default is that none is.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
+/// Rules that are relaxed.
+#[derive(Clone, Debug)]
+pub(crate) struct Options<'a> {
+    pub(crate) features: &'a Features,
     /// The rules are for a pod, not for a template.
     pub(crate) is_pod: bool,
     pub(crate) any_deletion_cost: bool,
@@ -38,45 +39,69 @@ pub(crate) struct Options {
     pub(crate) users_with_host_network: bool,
 }
 
-impl Options {
+impl<'a> Options<'a> {
+    /// No rule is relaxed.
+    pub(crate) fn strict(features: &'a Features) -> Self {
+        Self {
+            features,
+            is_pod: false,
+            any_deletion_cost: false,
+            any_selector_value: false,
+            any_node_label_value: false,
+            any_spread_selector: false,
+            unmerged_label_keys: false,
+            any_token_path: false,
+            any_host_sysctl: false,
+            any_huge_pages: false,
+            any_selinux_policy: false,
+            compare_tolerations: false,
+            file_keys: false,
+            restart_rules: false,
+            restart_all_containers: false,
+            restarting_init_containers: false,
+            users_with_devices: false,
+            users_with_host_network: false,
+        }
+    }
+
     /// For a new pod.
-    pub(crate) fn for_pod() -> Self {
-        Self { is_pod: true, ..Self::for_template() }
+    pub(crate) fn for_pod(features: &'a Features) -> Self {
+        Self { is_pod: true, ..Self::for_template(features) }
     }
 
     /// For a new template.
-    pub(crate) fn for_template() -> Self {
-        let unmerged_label_keys = !merges_label_keys();
-        Self { any_deletion_cost: !enabled("PodDeletionCost"), unmerged_label_keys, ..Self::default() }
+    pub(crate) fn for_template(features: &'a Features) -> Self {
+        let unmerged_label_keys = !merges_label_keys(features);
+        Self { any_deletion_cost: !features.enabled("PodDeletionCost"), unmerged_label_keys, ..Self::strict(features) }
     }
 
     /// Whether tolerations may compare values as numbers.
     pub(crate) fn compares_tolerations(&self) -> bool {
-        self.compare_tolerations || enabled("TaintTolerationComparisonOperators")
+        self.compare_tolerations || self.features.enabled("TaintTolerationComparisonOperators")
     }
 
     /// Whether variables may come from files.
     pub(crate) fn allows_file_keys(&self) -> bool {
-        self.file_keys || enabled("EnvFiles")
+        self.file_keys || self.features.enabled("EnvFiles")
     }
 
     /// Whether containers may restart by rules of their own.
     pub(crate) fn allows_restart_rules(&self) -> bool {
-        self.restart_rules || enabled("ContainerRestartRules")
+        self.restart_rules || self.features.enabled("ContainerRestartRules")
     }
 
     /// Whether the end of a container may restart all, and sidecars may have rules.
     pub(crate) fn allows_restart_of_all(&self) -> bool {
-        self.restart_all_containers || enabled("RestartAllContainersOnContainerExits")
+        self.restart_all_containers || self.features.enabled("RestartAllContainersOnContainerExits")
     }
 
     /// For a pod that replaces `old`.
-    pub(crate) fn for_pod_update(old: &Value) -> Self {
-        Self { is_pod: true, ..Self::for_update(old) }
+    pub(crate) fn for_pod_update(features: &'a Features, old: &Value) -> Self {
+        Self { is_pod: true, ..Self::for_update(features, old) }
     }
 
     /// For a template (or pod) that replaces `old`, the object with `metadata` and `spec`.
-    pub(crate) fn for_update(old: &Value) -> Self {
+    pub(crate) fn for_update(features: &'a Features, old: &Value) -> Self {
         let null = Value::Null;
         let spec = old.get("spec").unwrap_or(&null);
         let spread = spec.list_at(&["topologySpreadConstraints"]);
@@ -85,15 +110,16 @@ impl Options {
         let containers = || all(spec, &root).map(|(container, _)| container);
         let file_keys = CONTAINERS.map(|list| [list, "*", "env", "*", "valueFrom", "fileKeyRef"]);
         Self {
+            features,
             is_pod: false,
-            any_deletion_cost: !enabled("PodDeletionCost")
+            any_deletion_cost: !features.enabled("PodDeletionCost")
                 || has_invalid_deletion_cost(old.object_at(&["metadata", "annotations"])),
             any_selector_value: has_invalid_selector(spec),
             any_node_label_value: spec
                 .at(&["affinity", "nodeAffinity", REQUIRED])
                 .is_some_and(scheduling::has_invalid_label_values),
             any_spread_selector: spread.iter().any(|c| selectors::is_invalid(c.get("labelSelector"))),
-            unmerged_label_keys: unmerged_label_keys(spread),
+            unmerged_label_keys: unmerged_label_keys(features, spread),
             any_token_path: has_outside_token_path(spec),
             any_host_sysctl: spec
                 .list_at(&["securityContext", "sysctls"])
@@ -137,21 +163,22 @@ fn has_invalid_selector(spec: &Value) -> bool {
 }
 
 /// Whether keys of spread constraints become part of their selectors.
-pub(crate) fn merges_label_keys() -> bool {
-    enabled("MatchLabelKeysInPodTopologySpread") && enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge")
+pub(crate) fn merges_label_keys(features: &Features) -> bool {
+    features.enabled("MatchLabelKeysInPodTopologySpread")
+        && features.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge")
 }
 
 /// The rule of the day holds, unless what is there already breaks it: then it is held to the other one.
-fn unmerged_label_keys(constraints: &[Value]) -> bool {
+fn unmerged_label_keys(features: &Features, constraints: &[Value]) -> bool {
     let breaks = |rule: fn(&Value, &FieldPath, &mut FieldErrors)| {
         let mut errors = FieldErrors::new();
         constraints.iter().for_each(|constraint| rule(constraint, &FieldPath::root(), &mut errors));
         !errors.is_empty()
     };
-    if merges_label_keys() {
+    if merges_label_keys(features) {
         breaks(scheduling::label_keys)
     } else {
-        !enabled("MatchLabelKeysInPodTopologySpread") || !breaks(scheduling::unmerged_label_keys)
+        !features.enabled("MatchLabelKeysInPodTopologySpread") || !breaks(scheduling::unmerged_label_keys)
     }
 }
 

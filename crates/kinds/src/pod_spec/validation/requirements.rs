@@ -22,7 +22,7 @@ pub(super) fn requirements(
     holder: Holder,
     claims: &BTreeSet<&str>,
     path: &FieldPath,
-    options: &Options,
+    options: &Options<'_>,
     errors: &mut FieldErrors,
 ) {
     let mut seen = Seen::default();
@@ -66,7 +66,7 @@ pub(super) fn pod_requirements(
     spec: &Value,
     claims: &BTreeSet<&str>,
     path: &FieldPath,
-    options: &Options,
+    options: &Options<'_>,
     errors: &mut FieldErrors,
 ) {
     let Some(of_pod) = member(spec, "resources") else { return };
@@ -117,7 +117,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn note(&mut self, name: &str, value: &Quantity, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+    fn note(
+        &mut self,
+        name: &str,
+        value: &Quantity,
+        path: &FieldPath,
+        options: &Options<'_>,
+        errors: &mut FieldErrors,
+    ) {
         self.compute |= name == "cpu" || name == "memory";
         if is_huge_page(name) {
             self.huge_pages = true;

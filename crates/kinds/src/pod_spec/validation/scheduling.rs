@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_validation::{checks, names, selectors};
+use binnacle_validation::selectors::{self, no_operator};
+use binnacle_validation::{checks, names};
 
 use super::Options;
 use crate::tree::member;
@@ -15,7 +16,7 @@ const WEIGHT: &str = "must be in the range 1-100";
 
 // === Affinity ===
 
-pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     let Some(affinity) = member(spec, "affinity") else { return };
     if let Some(rules) = member(affinity, "nodeAffinity") {
         let path = path.child("nodeAffinity");
@@ -91,7 +92,7 @@ fn label_requirement(requirement: &Value, any_value: bool, path: &FieldPath, err
             errors.push(FieldError::required(&at, why));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        other => errors.push(FieldError::invalid(&path.child("operator"), other, "not a valid selector operator")),
+        other => errors.push(no_operator(other, path)),
     }
     checks::qualified_name(&path.child("key"), requirement.str_at(&["key"]), errors);
     if !any_value {
@@ -110,7 +111,7 @@ fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
             errors.push(FieldError::required(&path.child("values"), why));
         }
         "In" | "NotIn" => {}
-        other => errors.push(FieldError::invalid(&path.child("operator"), other, "not a valid selector operator")),
+        other => errors.push(no_operator(other, path)),
     }
     let key = requirement.str_at(&["key"]);
     if key != "metadata.name" {
@@ -121,7 +122,7 @@ fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
     }
 }
 
-fn pod_term(term: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+fn pod_term(term: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     for selector in ["labelSelector", "namespaceSelector"] {
         selectors::label_selector(term.get(selector), options.any_selector_value, &path.child(selector), errors);
     }
@@ -207,7 +208,7 @@ pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut
 
 // === Spread ===
 
-pub(super) fn topology_spread(list: &[Value], path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+pub(super) fn topology_spread(list: &[Value], path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     fn pair(constraint: &Value) -> (&str, &str) {
         (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]))
     }

@@ -7,7 +7,7 @@ use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::repeated;
 
 use super::{Options, paths, windows};
-use crate::capabilities::allow_privileged;
+use crate::Features;
 use crate::internal;
 use crate::tree::member;
 
@@ -31,7 +31,7 @@ const IPC_SYSCTLS: [&str; 10] = [
     "kernel.shmmni",
 ];
 
-pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     let Some(context) = member(spec, "securityContext") else { return };
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(&path.child(field), context.int_at(&[field]), errors);
@@ -54,16 +54,22 @@ pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &Options, errors: 
     windows::options(context, path, errors);
     app_armor_profile(context, path, errors);
     one_of("supplementalGroupsPolicy", &["Merge", "Strict"], errors);
-    let any = options.any_selinux_policy || binnacle_features::enabled("SELinuxMount");
+    let any = options.any_selinux_policy || options.features.enabled("SELinuxMount");
     let policies: &[&str] = if any { &["MountOption", "Recursive"] } else { &["Recursive"] };
     one_of("seLinuxChangePolicy", policies, errors);
 }
 
-pub(super) fn of_container(container: &Value, host_users: bool, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn of_container(
+    features: &Features,
+    container: &Value,
+    host_users: bool,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let Some(context) = member(container, "securityContext") else { return };
     let path = path.child("securityContext");
     let privileged = context.bool_at(&["privileged"]);
-    if privileged && !allow_privileged() {
+    if privileged && !features.allow_privileged {
         errors.push(FieldError::forbidden(&path.child("privileged"), "disallowed by cluster policy"));
     }
     for field in ["runAsUser", "runAsGroup"] {
@@ -96,14 +102,14 @@ pub(super) fn of_container(container: &Value, host_users: bool, path: &FieldPath
 }
 
 /// A pod with users of its own shares nothing else of the host.
-pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     const WHY: &str = "when `hostUsers` is false";
     if spec.get("hostUsers").and_then(Value::as_bool) != Some(false) {
         return;
     }
     if spec.bool_at(&["hostNetwork"])
         && !options.users_with_host_network
-        && !binnacle_features::enabled("UserNamespacesHostNetworkSupport")
+        && !options.features.enabled("UserNamespacesHostNetworkSupport")
     {
         errors.push(FieldError::forbidden(&path.child("hostNetwork"), WHY));
     }
@@ -199,7 +205,7 @@ fn seccomp_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-fn sysctls(spec: &Value, list: &[Value], path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+fn sysctls(spec: &Value, list: &[Value], path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     let repeated = repeated(list, |sysctl| sysctl.str_at(&["name"]));
     for (i, sysctl) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i).child("name");

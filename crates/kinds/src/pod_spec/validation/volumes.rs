@@ -11,7 +11,7 @@ use crate::core::persistent_volume_claim;
 use crate::tree::member;
 
 /// How the rules of one kind of source are called: with the source and its path.
-type Rule = fn(&Value, &FieldPath, &Options, &mut FieldErrors);
+type Rule = fn(&Value, &FieldPath, &Options<'_>, &mut FieldErrors);
 
 /// Every source in the order in which the reference looks for them: its field, where its own errors are reported, and
 /// where a second one is. (The three differ in places.)
@@ -62,7 +62,7 @@ pub(super) fn validate<'a>(
     volumes: &'a [Value],
     pod_name: &str,
     path: &FieldPath,
-    options: &Options,
+    options: &Options<'_>,
     errors: &mut FieldErrors,
 ) -> Volumes<'a> {
     let ephemeral: HashSet<&str> = volumes
@@ -102,7 +102,14 @@ pub(super) fn validate<'a>(
     Volumes(valid)
 }
 
-fn source(volume: &Value, name: &str, pod_name: &str, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+fn source(
+    volume: &Value,
+    name: &str,
+    pod_name: &str,
+    path: &FieldPath,
+    options: &Options<'_>,
+    errors: &mut FieldErrors,
+) {
     let mut found = false;
     for (field, own, second, rule) in SOURCES {
         let Some(source) = member(volume, field) else { continue };
@@ -128,7 +135,7 @@ fn source(volume: &Value, name: &str, pod_name: &str, path: &FieldPath, options:
     }
 }
 
-fn empty_dir(source: &Value, path: &FieldPath, _: &Options, errors: &mut FieldErrors) {
+fn empty_dir(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut FieldErrors) {
     let limit = member(source, "sizeLimit").and_then(binnacle_validation::pod_resources::quantity);
     if limit.is_some_and(|limit| limit.sign() < 0) {
         let why = "SizeLimit field must be a valid resource quantity";
@@ -154,7 +161,7 @@ fn csi(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn ephemeral(source: &Value, path: &FieldPath, _: &Options, errors: &mut FieldErrors) {
+fn ephemeral(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut FieldErrors) {
     let path = path.child("volumeClaimTemplate");
     match member(source, "volumeClaimTemplate") {
         Some(template) => persistent_volume_claim::validate_template(template, &path, errors),
@@ -162,7 +169,7 @@ fn ephemeral(source: &Value, path: &FieldPath, _: &Options, errors: &mut FieldEr
     }
 }
 
-fn image(source: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+fn image(source: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     if options.is_pod {
         checks::required(&path.child("reference"), source.str_at(&["reference"]), errors);
     }

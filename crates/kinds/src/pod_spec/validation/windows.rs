@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 use binnacle_validation::checks;
 
 use super::containers;
-use crate::capabilities::allow_privileged;
+use crate::Features;
 use crate::tree::member;
 
 const CREDENTIAL_SPEC_MAX: usize = 64 * 1024;
@@ -37,7 +37,7 @@ pub(super) fn options(context: &Value, path: &FieldPath, errors: &mut FieldError
 }
 
 /// Either all containers are processes of the host or none.
-pub(super) fn host_processes(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn host_processes(features: &Features, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let of = |holder: &Value| holder.at(&["securityContext", "windowsOptions", "hostProcess"]).and_then(Value::as_bool);
     let of_pod = of(spec);
     let (mut count, mut host) = (0, 0);
@@ -64,7 +64,7 @@ pub(super) fn host_processes(spec: &Value, path: &FieldPath, errors: &mut FieldE
         let why = "hostNetwork must be true if pod contains any hostProcess containers";
         errors.push(FieldError::invalid(&path.child("hostNetwork"), false, why));
     }
-    if !allow_privileged() {
+    if !features.allow_privileged {
         errors.push(FieldError::forbidden(path, "hostProcess containers are disallowed by cluster policy"));
     }
 }

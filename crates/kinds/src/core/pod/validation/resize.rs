@@ -1,10 +1,10 @@
 //! What a resize may change of a pod: the CPU and memory of its containers and of the pod (KEP-1287, KEP-5419).
 
-use binnacle_features::enabled;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 
 use super::{SPEC, is_mirror, metadata_and_spec, nowhere};
+use crate::Features;
 use crate::equality::equal;
 use crate::pod_spec::validation::Options;
 use crate::pod_spec::validation::containers::is_sidecar;
@@ -16,9 +16,9 @@ const REQUIREMENTS: &str = "io.k8s.api.core.v1.ResourceRequirements";
 const LISTS: [&str; 2] = ["requests", "limits"];
 const CHANGEABLE: [&str; 2] = ["cpu", "memory"];
 
-pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors {
+pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    metadata_and_spec(object, &Options::for_pod_update(old), &mut errors);
+    metadata_and_spec(object, &Options::for_pod_update(features, old), &mut errors);
     if is_mirror(old) {
         return FieldError::forbidden(&nowhere(), "static pods cannot be resized").into();
     }
@@ -45,7 +45,7 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
         LISTS.iter().any(|list| spec.object_at(&["resources", list]).is_some_and(|list| !list.is_empty()))
     };
     if has_own(spec) || has_own(old_spec) {
-        if !enabled("InPlacePodLevelResourcesVerticalScaling") {
+        if !features.enabled("InPlacePodLevelResourcesVerticalScaling") {
             let why = "resize of pods with pod-level resources is forbidden when InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled";
             errors.push(FieldError::forbidden(&nowhere(), why));
             return errors;
@@ -63,7 +63,7 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
         for (i, (new, old)) in
             errors.while_room(spec.list_at(&[list]).iter().zip(old_spec.list_at(&[list])).enumerate())
         {
-            if list == "initContainers" && !may_resize(old) {
+            if list == "initContainers" && !may_resize(features, old) {
                 continue;
             }
             let at = path.child(list).index(i).child("resources");
@@ -75,7 +75,7 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
         }
     }
     of_containers(&mut rest, old_spec, &path, &mut errors);
-    of_init_containers(spec, &mut rest, old_spec, &path, &mut errors);
+    of_init_containers(features, spec, &mut rest, old_spec, &path, &mut errors);
     // The last test can only repeat what others found.
     if errors.is_empty() && !equal(SPEC, Some(&rest), Some(old_spec)) {
         errors.push(FieldError::forbidden(&path, "only cpu and memory resources are mutable"));
@@ -150,12 +150,19 @@ fn of_containers(rest: &mut Value, old: &Value, path: &FieldPath, errors: &mut F
     }
 }
 
-fn of_init_containers(spec: &Value, rest: &mut Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn of_init_containers(
+    features: &Features,
+    spec: &Value,
+    rest: &mut Value,
+    old: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let containers = rest.get_mut("initContainers").and_then(Value::as_list_mut).into_iter().flatten();
     let known = spec.list_at(&["initContainers"]).iter().zip(old.list_at(&["initContainers"]));
     for (i, (container, (new, old))) in errors.while_room(containers.zip(known).enumerate()) {
         let at = path.child("initContainers").index(i);
-        if !may_resize(new) {
+        if !may_resize(features, new) {
             if !equal(CONTAINER, Some(new), Some(old)) {
                 let why = "resources for non-sidecar init containers are immutable";
                 errors.push(FieldError::forbidden(path, why));
@@ -181,8 +188,8 @@ fn of_init_containers(spec: &Value, rest: &mut Value, old: &Value, path: &FieldP
 }
 
 /// Init containers that end could not be resized at first.
-fn may_resize(container: &Value) -> bool {
-    is_sidecar(container) || enabled("InPlacePodVerticalScalingInitContainers")
+fn may_resize(features: &Features, container: &Value) -> bool {
+    is_sidecar(container) || features.enabled("InPlacePodVerticalScalingInitContainers")
 }
 
 /// Makes CPU and memory what they were, so that any other change shows.

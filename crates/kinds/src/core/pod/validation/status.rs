@@ -10,6 +10,7 @@ use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::{checks, ip, repeated};
 
 use super::{reported, update};
+use crate::Features;
 use crate::pod_spec::validation::Options;
 use crate::pod_spec::validation::containers::restarts_all_containers;
 use crate::tree::member;
@@ -19,9 +20,9 @@ const HEALTH_MESSAGE_MAX: usize = 1024;
 const NOT_NEGATIVE: &str = "must be a non-negative integer";
 const STATUSES: [&str; 3] = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
 
-pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors {
+pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    update::annotations(object, old, &Options::for_pod_update(old), &mut errors);
+    update::annotations(object, old, &Options::for_pod_update(features, old), &mut errors);
     let path = FieldPath::new("status");
     let null = Value::Null;
     let (spec, status) = (object.get("spec").unwrap_or(&null), object.get("status").unwrap_or(&null));
@@ -36,7 +37,7 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
     checks::immutable(&at, class(status) == class(old_status), class(status).as_str(), &mut errors);
     for list in STATUSES {
         let (new, old_list) = (status.list_at(&[list]), old_status.list_at(&[list]));
-        transitions(list, new, old_list, old, &path.child(list), &mut errors);
+        transitions(features, list, new, old_list, old, &path.child(list), &mut errors);
     }
     claim_statuses(status, spec, &path.child("resourceClaimStatuses"), &mut errors);
     extended_claim(status, spec, &path.child("extendedResourceClaimStatus"), &mut errors);
@@ -89,7 +90,15 @@ fn nominated_node(object: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
 }
 
 /// What has ended stays so, unless it is to be restarted.
-fn transitions(list: &str, new: &[Value], old: &[Value], pod: &Value, path: &FieldPath, errors: &mut FieldErrors) {
+fn transitions(
+    features: &Features,
+    list: &str,
+    new: &[Value],
+    old: &[Value],
+    pod: &Value,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let null = Value::Null;
     let spec = pod.get("spec").unwrap_or(&null);
     let containers = match list {
@@ -98,7 +107,7 @@ fn transitions(list: &str, new: &[Value], old: &[Value], pod: &Value, path: &Fie
         _ => &[],
     };
     if list != "ephemeralContainerStatuses"
-        && Options::for_pod_update(pod).allows_restart_of_all()
+        && Options::for_pod_update(features, pod).allows_restart_of_all()
         && restarts_all_containers(spec)
     {
         return;

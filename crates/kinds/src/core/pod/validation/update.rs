@@ -9,6 +9,7 @@ use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::tolerations::tolerations as toleration_rules;
 
 use super::{SPEC, annotations_of, metadata_and_spec};
+use crate::Features;
 use crate::diff;
 use crate::equality::{equal, equal_at, equal_maps};
 use crate::internal::internal;
@@ -21,9 +22,9 @@ const TERM: &str = "io.k8s.api.core.v1.NodeSelectorTerm";
 
 const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors {
+pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let options = Options::for_pod_update(old);
+    let options = Options::for_pod_update(features, old);
     metadata_and_spec(object, &options, &mut errors);
     annotations(object, old, &options, &mut errors);
     let path = FieldPath::new("spec");
@@ -56,7 +57,7 @@ pub(in crate::core::pod) fn validate(object: &Value, old: &Value) -> FieldErrors
 }
 
 /// The rules of a pod's annotations when they may have changed.
-pub(super) fn annotations(object: &Value, old: &Value, options: &Options, errors: &mut FieldErrors) {
+pub(super) fn annotations(object: &Value, old: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("metadata").child("annotations");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     annotation_rules::validate_update(annotations_of(object), annotations_of(old), &path, errors);
@@ -103,7 +104,7 @@ fn deadline(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-fn tolerations(spec: &Value, old: &Value, path: &FieldPath, options: &Options, errors: &mut FieldErrors) {
+fn tolerations(spec: &Value, old: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
     let new = spec.list_at(&["tolerations"]);
     fn told(toleration: &Value) -> [&str; 4] {
         ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))

@@ -1,0 +1,124 @@
+//! A directory of manifests that may change while the server runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_request::Shutdown;
+use binnacle_supervise::supervise;
+use tokio::sync::Mutex;
+use tokio::task::{JoinSet, spawn_blocking};
+
+use crate::files::{Look, look};
+use crate::metrics::Metrics;
+use crate::sort::{Manifests, StoredTypes};
+use crate::{LoadError, Loaded, load};
+
+/// How often it is asked whether the files look as before.
+const LOOK: Duration = Duration::from_secs(1);
+/// After so many times they are read even if they do.
+const READ_ANYWAY: u32 = 60;
+
+/// Puts what was read into force.
+type PutInForce = dyn Fn(&Loaded) + Send + Sync;
+
+/// A directory that a plugin was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Directory {
+    pub sort: Manifests,
+    pub path: PathBuf,
+}
+
+/// A directory, and what it said last.
+pub struct Followed {
+    directory: Directory,
+    types: StoredTypes,
+    metrics: Metrics,
+    put_in_force: Arc<PutInForce>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The hash of the files that were understood last.
+    known: String,
+    seen: Option<Look>,
+    looks: u32,
+}
+
+impl Followed {
+    /// Reads the directory for the first time, and puts what it says into force.
+    ///
+    /// # Errors
+    /// Where a manifest is wrong: a server does not start with less than it was told.
+    pub fn begin(
+        directory: Directory,
+        types: StoredTypes,
+        metrics: Metrics,
+        put_in_force: impl Fn(&Loaded) + Send + Sync + 'static,
+    ) -> Result<Self, LoadError> {
+        let Directory { sort, path } = &directory;
+        let loaded = load(*sort, path, &types).map_err(|why| LoadError {
+            sort: *sort,
+            directory: path.display().to_string(),
+            why,
+        })?;
+        put_in_force(&loaded);
+        metrics.loaded(*sort, &loaded.hash);
+        tracing::info!(plugin = sort.plugin(), count = loaded.objects.len(), "loaded admission manifests");
+        let state = Mutex::new(State { known: loaded.hash, seen: None, looks: READ_ANYWAY });
+        Ok(Self { directory, types, metrics, put_in_force: Arc::new(put_in_force), state })
+    }
+
+    /// Follows the directory in a task that ends with the shutdown signal.
+    pub fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        let (followed, stopped) = (Arc::new(self), shutdown.clone());
+        tasks.spawn(async move {
+            tokio::select! {
+                () = supervise("admission manifests", || followed.clone().run()) => {}
+                () = stopped.fired() => {}
+            }
+        });
+    }
+
+    async fn run(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let mut state = self.state.lock().await;
+            let followed = self.clone();
+            let seen = state.seen.clone();
+            state.looks += 1;
+            let is_due = state.looks >= READ_ANYWAY;
+            // Reading, judging and compiling may take a while.
+            let outcome = spawn_blocking(move || followed.read(seen.as_ref(), is_due)).await;
+            let Ok(Some((seen, loaded))) = outcome else { continue };
+            (state.seen, state.looks) = (seen, 0);
+            match loaded {
+                Ok(loaded) if loaded.hash == state.known => {}
+                Ok(loaded) => {
+                    state.known.clone_from(&loaded.hash);
+                    let (followed, sort) = (self.clone(), self.directory.sort);
+                    let hash = loaded.hash.clone();
+                    if spawn_blocking(move || (followed.put_in_force)(&loaded)).await.is_ok() {
+                        tracing::info!(plugin = sort.plugin(), "reloaded admission manifests");
+                        self.metrics.loaded(sort, &hash);
+                    }
+                }
+                Err(why) => {
+                    let sort = self.directory.sort;
+                    tracing::error!(plugin = sort.plugin(), error = why, "reloading admission manifests");
+                    self.metrics.failed(sort);
+                }
+            }
+        }
+    }
+
+    /// What the files say, if they look otherwise than before or are to be read anyway.
+    fn read(&self, before: Option<&Look>, is_due: bool) -> Option<(Option<Look>, Result<Loaded, String>)> {
+        let Directory { sort, path } = &self.directory;
+        let now = look(path).ok();
+        if now.as_ref() == before && !is_due {
+            return None;
+        }
+        Some((now, load(*sort, path, &self.types)))
+    }
+}

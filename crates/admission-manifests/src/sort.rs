@@ -1,0 +1,83 @@
+//! The sorts of manifests: one for each plugin that can be told a directory.
+
+use std::sync::Arc;
+
+use binnacle_features::Features;
+use binnacle_scheme::StoredType;
+
+/// What a directory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Manifests {
+    MutatingWebhooks,
+    ValidatingWebhooks,
+    MutatingPolicies,
+    ValidatingPolicies,
+}
+
+/// How the kinds that manifests may be of are read and judged.
+#[derive(Clone)]
+pub struct StoredTypes {
+    types: Arc<[StoredType]>,
+    /// The feature gates of the server, which decide what is valid.
+    pub(crate) features: Arc<Features>,
+}
+
+impl Manifests {
+    pub const ALL: [Self; 4] =
+        [Self::MutatingWebhooks, Self::ValidatingWebhooks, Self::MutatingPolicies, Self::ValidatingPolicies];
+
+    /// The plugin that is told the directory.
+    pub fn plugin(self) -> &'static str {
+        match self {
+            Self::MutatingWebhooks => "MutatingAdmissionWebhook",
+            Self::ValidatingWebhooks => "ValidatingAdmissionWebhook",
+            Self::MutatingPolicies => "MutatingAdmissionPolicy",
+            Self::ValidatingPolicies => "ValidatingAdmissionPolicy",
+        }
+    }
+
+    /// The kind of the objects that it holds, bindings aside.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::MutatingWebhooks => "MutatingWebhookConfiguration",
+            Self::ValidatingWebhooks => "ValidatingWebhookConfiguration",
+            Self::MutatingPolicies => "MutatingAdmissionPolicy",
+            Self::ValidatingPolicies => "ValidatingAdmissionPolicy",
+        }
+    }
+
+    /// The kind of the bindings beside policies.
+    pub fn binding(self) -> Option<&'static str> {
+        match self {
+            Self::MutatingWebhooks | Self::ValidatingWebhooks => None,
+            Self::MutatingPolicies => Some("MutatingAdmissionPolicyBinding"),
+            Self::ValidatingPolicies => Some("ValidatingAdmissionPolicyBinding"),
+        }
+    }
+
+    pub(crate) fn subject(self) -> &'static str {
+        if self.binding().is_some() { "policy" } else { "webhook" }
+    }
+
+    /// Where kube-apiserver registers the kinds that it reads: part of its messages about others.
+    pub(crate) fn scheme(self) -> &'static str {
+        match self {
+            Self::MutatingWebhooks | Self::ValidatingWebhooks => {
+                "pkg/admission/plugin/webhook/manifest/loader/loader.go:41"
+            }
+            Self::MutatingPolicies | Self::ValidatingPolicies => {
+                "pkg/admission/plugin/policy/manifest/loader/validating_loader.go:35"
+            }
+        }
+    }
+}
+
+impl StoredTypes {
+    pub fn new(types: impl IntoIterator<Item = StoredType>, features: Arc<Features>) -> Self {
+        Self { types: types.into_iter().collect(), features }
+    }
+
+    pub(crate) fn of_kind(&self, kind: &str) -> Option<&StoredType> {
+        self.types.iter().find(|stored| stored.storage.kind == kind)
+    }
+}

@@ -1,0 +1,190 @@
+//! Directories of manifests, with what kube-apiserver says of each.
+
+use binnacle_admission_manifests::{Loaded, Manifests, StoredTypes, load};
+use binnacle_builtin::Releases;
+use tempfile::TempDir;
+
+use Manifests::{MutatingPolicies, MutatingWebhooks, ValidatingPolicies, ValidatingWebhooks};
+
+const HEAD: &str = "apiVersion: admissionregistration.k8s.io/v1\nkind: ";
+
+fn types() -> StoredTypes {
+    let kinds = Manifests::ALL.into_iter().flat_map(|sort| [Some(sort.kind()), sort.binding()]).flatten();
+    let described = binnacle_builtin::groups().iter().flat_map(|group| &group.versions);
+    let described: Vec<_> = described.flat_map(|version| &version.resources).collect();
+    let types = kinds.filter_map(|kind| {
+        let of_kind = |one: &&&std::sync::Arc<binnacle_scheme::ResourceDescription>| {
+            one.kind == kind && one.version == "v1" && one.group == "admissionregistration.k8s.io"
+        };
+        binnacle_builtin::stored_type(described.iter().find(of_kind)?, Releases::default())
+    });
+    StoredTypes::new(types, Default::default())
+}
+
+/// What is read of files, or what is wrong with them, with `DIR` for the directory.
+fn read(sort: Manifests, files: &[(&str, &str)]) -> Result<Loaded, String> {
+    let directory = TempDir::new().unwrap();
+    for (name, text) in files {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    let shown = directory.path().display().to_string();
+    load(sort, directory.path(), &types()).map_err(|why| why.replace(&shown, "DIR"))
+}
+
+fn webhooks(name: &str, client: &str, more: &str) -> String {
+    format!(
+        "{HEAD}ValidatingWebhookConfiguration\nmetadata: {{name: {name}}}\nwebhooks:\n- name: a.b.io\n  clientConfig: \
+         {{{client}}}\n  sideEffects: None\n  admissionReviewVersions: [v1]\n{more}"
+    )
+}
+
+fn policy(name: &str, more: &str) -> String {
+    format!(
+        "{HEAD}ValidatingAdmissionPolicy\nmetadata: {{name: {name}}}\nspec: {{{more}matchConstraints: {{resourceRules: \
+         [{{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}}]}}, validations: \
+         [{{expression: 'true'}}]}}\n"
+    )
+}
+
+fn binding(spec: &str) -> String {
+    format!("---\n{HEAD}ValidatingAdmissionPolicyBinding\nmetadata: {{name: b.static.k8s.io}}\nspec: {{{spec}}}\n")
+}
+
+const URL: &str = "url: 'https://x.io/a'";
+
+#[test]
+fn what_is_read() {
+    let second = webhooks("b.static.k8s.io", URL, "");
+    let first = webhooks("a.static.k8s.io", URL, "");
+    let list = format!(
+        "{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{{\"apiVersion\": \"admissionregistration.k8s.io/v1\", \
+         \"kind\": \"ValidatingWebhookConfigurationList\", \"items\": [{{\"metadata\": {{\"name\": \"c.static.k8s.io\"}}}}]}}]}}"
+    );
+    let read_ones = read(ValidatingWebhooks, &[("1.yaml", &second), ("2.yml", &first), ("3.json", &list)]).unwrap();
+    let name = |object: &binnacle_schema::Value| object.str_at(&["metadata", "name"]).to_owned();
+    let names: Vec<String> = read_ones.objects.iter().map(name).collect();
+    assert_eq!(names, ["a.static.k8s.io", "b.static.k8s.io", "c.static.k8s.io"]);
+    assert!(read_ones.hash.starts_with("sha256:"));
+    // With defaults.
+    let webhook = &read_ones.objects[0].list_at(&["webhooks"])[0];
+    assert_eq!((webhook.str_at(&["failurePolicy"]), webhook.int_at(&["timeoutSeconds"])), ("Fail", Some(10)));
+
+    let text = policy("p.static.k8s.io", "") + &binding("policyName: p.static.k8s.io, validationActions: [Deny]");
+    let policies = read(ValidatingPolicies, &[("a.yaml", &text)]).unwrap();
+    assert_eq!((policies.objects.len(), policies.bindings.len()), (1, 1));
+    let mutating = "{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: \
+                    m.static.k8s.io}, spec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], \
+                    apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}, mutations: [{patchType: JSONPatch, \
+                    jsonPatch: {expression: \"[JSONPatch{op: 'remove', path: '/data'}]\"}}]}}";
+    // It begins as JSON does.
+    let why = read(MutatingPolicies, &[("a.yaml", mutating)]).unwrap_err();
+    assert!(why.starts_with("error loading DIR/a.yaml: couldn't get version/kind; json parse error: "), "{why}");
+    let policies = read(MutatingPolicies, &[("a.yaml", &format!("# yaml\n{mutating}"))]).unwrap();
+    assert_eq!(policies.objects.len(), 1);
+    assert_eq!(read(MutatingWebhooks, &[]).unwrap().hash, "");
+}
+
+#[test]
+fn what_is_refused() {
+    let name = "x.static.k8s.io";
+    let bound = |binding_spec: &str| policy("p.static.k8s.io", "") + &binding(binding_spec);
+    for (sort, text, want) in [
+        (
+            ValidatingWebhooks,
+            webhooks("x", URL, ""),
+            "\"x\" in file \"DIR/a.yaml\" must have a name ending with \".static.k8s.io\"",
+        ),
+        (
+            ValidatingWebhooks,
+            webhooks("''", URL, ""),
+            "ValidatingWebhookConfiguration \"\": metadata.name: Required value: name or generateName is required",
+        ),
+        (
+            ValidatingWebhooks,
+            webhooks(name, "service: {name: a, namespace: b}", ""),
+            "webhook \"a.b.io\" in \"x.static.k8s.io\" (file \"DIR/a.yaml\"): clientConfig.service is not supported for static manifests; use clientConfig.url instead",
+        ),
+        (
+            ValidatingWebhooks,
+            webhooks(name, "", ""),
+            "ValidatingWebhookConfiguration \"x.static.k8s.io\": webhooks[0].clientConfig: Required value: exactly one of url or service is required",
+        ),
+        (
+            ValidatingWebhooks,
+            webhooks(name, URL, "  unknown: 1"),
+            "strict decoding error: unknown field \"webhooks[0].unknown\"",
+        ),
+        (
+            ValidatingWebhooks,
+            webhooks(name, URL, "  failurePolicy: Some\n  timeoutSeconds: 99"),
+            "ValidatingWebhookConfiguration \"x.static.k8s.io\": [webhooks[0].failurePolicy: Unsupported value: \"Some\": supported values: \"Fail\", \"Ignore\", webhooks[0].timeoutSeconds: Invalid value: 99: the timeout value must be between 1 and 30 seconds]",
+        ),
+        (
+            ValidatingWebhooks,
+            webhooks(name, URL, "").replace("ValidatingWebhook", "MutatingWebhook"),
+            "unsupported resource type *v1.MutatingWebhookConfiguration",
+        ),
+        (
+            ValidatingWebhooks,
+            webhooks(name, URL, "").replace("k8s.io/v1\n", "k8s.io/v1beta1\n"),
+            "unsupported resource type *v1beta1.ValidatingWebhookConfiguration",
+        ),
+        (ValidatingWebhooks, "a: b".to_owned(), "Object 'Kind' is missing in 'a: b'"),
+        (ValidatingWebhooks, "# only\n---\n# words".to_owned(), "Object 'Kind' is missing in '# only'"),
+        (
+            ValidatingWebhooks,
+            "{\"a\":".to_owned(),
+            "couldn't get version/kind; json parse error: unexpected end of JSON input",
+        ),
+        (
+            ValidatingWebhooks,
+            "apiVersion: v1\nkind: ConfigMap".to_owned(),
+            "no kind \"ConfigMap\" is registered for version \"v1\" in scheme \"pkg/admission/plugin/webhook/manifest/loader/loader.go:41\"",
+        ),
+        (
+            ValidatingWebhooks,
+            "apiVersion: v1\nkind: List\nitems: [{kind: Pod}]".to_owned(),
+            "failed to decode list item: Object 'apiVersion' is missing in '{\"kind\":\"Pod\"}'",
+        ),
+        (
+            ValidatingWebhooks,
+            "apiVersion: v1\nkind: List\nitems: 3".to_owned(),
+            "json: cannot unmarshal number into Go struct field List.items of type []runtime.RawExtension",
+        ),
+        (ValidatingWebhooks, "apiVersion: v1\nkind: Status".to_owned(), "unsupported resource type *v1.Status"),
+        (
+            ValidatingPolicies,
+            bound("policyName: q, validationActions: [Deny]"),
+            "binding \"b.static.k8s.io\": spec.policyName \"q\" must end with \".static.k8s.io\"",
+        ),
+        (
+            ValidatingPolicies,
+            bound(
+                "policyName: p.static.k8s.io, validationActions: [Deny], paramRef: {name: a, parameterNotFoundAction: Deny}",
+            ),
+            "binding \"b.static.k8s.io\": spec.paramRef is not supported for static manifests",
+        ),
+        (
+            ValidatingPolicies,
+            bound("validationActions: [Deny]"),
+            "ValidatingAdmissionPolicyBinding \"b.static.k8s.io\": spec.policyName: Required value",
+        ),
+        (
+            ValidatingPolicies,
+            policy("p.static.k8s.io", "paramKind: {apiVersion: v1, kind: ConfigMap}, "),
+            "ValidatingAdmissionPolicy \"p.static.k8s.io\": spec.paramKind is not supported for static manifests",
+        ),
+        (ValidatingPolicies, webhooks(name, URL, ""), "unsupported resource type *v1.ValidatingWebhookConfiguration"),
+    ] {
+        let why = read(sort, &[("a.yaml", &text)]).map(drop).unwrap_err();
+        assert_eq!(why, format!("error loading DIR/a.yaml: {want}"), "{text}");
+    }
+    let twice = webhooks(name, URL, "");
+    let why = read(ValidatingWebhooks, &[("a.yaml", &twice), ("b.yml", &twice)]).map(drop).unwrap_err();
+    let want = "duplicate name \"x.static.k8s.io\" found in file \"DIR/b.yml\" (previously seen in \"DIR/a.yaml\")";
+    assert_eq!(why, format!("error loading DIR/b.yml: {want}"));
+    let loose = bound("policyName: q.static.k8s.io, validationActions: [Deny]");
+    let why = read(ValidatingPolicies, &[("a.yaml", &loose)]).map(drop).unwrap_err();
+    let want = "binding \"b.static.k8s.io\" references policy \"q.static.k8s.io\" which does not exist in the manifest directory";
+    assert_eq!(why, want);
+}

@@ -1,0 +1,248 @@
+//! Servers of the same cluster that serve what this one does not, as servers of another version do while the cluster is
+//! upgraded (KEP-4020).
+//!
+//! Every server holds an identity lease. [`Peers`] follows these, reads from each other server what it serves
+//! ([`sync`](self::sync)), and hands on to one of them the requests for resources that this server lacks
+//! ([`detour`](self::detour)). Custom resources and those of aggregated servers are the same for all: they are never looked
+//! for elsewhere ([`shared`](self::shared)).
+
+mod detour;
+mod metrics;
+mod shared;
+mod sync;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use binnacle_controlplane::{Handler, Informer, PeerAddresses, Step};
+use binnacle_discovery::DiscoveredGroup;
+use binnacle_meta::{LabelSelector, Status, Text};
+use binnacle_proxy::Way;
+use binnacle_registry::Catalog;
+use binnacle_request::{RequestInfo, Shutdown};
+use binnacle_schema::Value;
+use parking_lot::Mutex;
+use rustls::client::ResolvesClientCert;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::aggregator::Aggregator;
+use crate::remote::{Connections, believing};
+pub use metrics::PeerMetrics;
+use shared::Shared;
+
+const IDENTITY_LEASES: &str = "apiserver.kubernetes.io/identity=kube-apiserver";
+/// Certificates of servers are for the name by which the cluster knows them all.
+const SERVER_NAME: &str = "kubernetes.default.svc";
+
+/// What is needed to reach other servers of the cluster.
+pub struct PeerOptions {
+    /// The name of this server's identity lease.
+    pub name: Text,
+    pub catalog: Catalog,
+    pub aggregator: Aggregator,
+    pub addresses: PeerAddresses,
+    /// By which they know that a request comes from one of them (`--proxy-client-cert-file`).
+    pub identity: Arc<dyn ResolvesClientCert>,
+    /// `--peer-ca-file`: who signs their certificates, as PEM.
+    pub authorities: Vec<u8>,
+    pub metrics: PeerMetrics,
+}
+
+/// The other servers of the cluster. Clones are the same.
+#[derive(Clone)]
+pub struct Peers(Arc<Inner>);
+
+struct Inner {
+    name: Text,
+    catalog: Catalog,
+    aggregator: Aggregator,
+    addresses: PeerAddresses,
+    connections: Connections,
+    metrics: PeerMetrics,
+    /// The holders of the identity leases of other servers, by name.
+    leases: Mutex<BTreeMap<Text, Text>>,
+    leases_changed: Notify,
+    /// What the other servers serve, by name.
+    served: ArcSwap<BTreeMap<Text, PeerServed>>,
+    shared: Shared,
+    /// True once it is known which servers there are, and what all of them have.
+    is_complete: AtomicBool,
+    /// Grows with each change of what is found elsewhere.
+    generation: AtomicU64,
+    /// Requests so far, to spread them over servers.
+    turn: AtomicUsize,
+}
+
+/// What another server serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct PeerServed {
+    /// Group, version and plural.
+    resources: HashSet<(Text, Text, Text)>,
+    /// As it tells them in `/apis`.
+    groups: Vec<DiscoveredGroup>,
+}
+
+impl Peers {
+    /// The error says what is wrong with the authorities.
+    pub fn new(options: PeerOptions) -> Result<Self, String> {
+        let connections = Connections::new(
+            || believing(&options.authorities),
+            SERVER_NAME,
+            Some(options.identity.clone()),
+            Way::default(),
+        )?;
+        let peers = Self(Arc::new(Inner {
+            name: options.name,
+            catalog: options.catalog,
+            aggregator: options.aggregator.clone(),
+            addresses: options.addresses,
+            connections,
+            metrics: options.metrics,
+            leases: Mutex::default(),
+            leases_changed: Notify::new(),
+            served: ArcSwap::default(),
+            shared: Shared::default(),
+            is_complete: AtomicBool::new(false),
+            generation: AtomicU64::new(1),
+            turn: AtomicUsize::new(0),
+        }));
+        options.aggregator.set_peers(peers.clone());
+        Ok(peers)
+    }
+
+    /// Begins to follow the other servers, until the shutdown signal. The steps are done when requests can be handed on, and
+    /// when every server was asked once.
+    pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
+        let catalog = &self.0.catalog;
+        let leases = catalog.require("coordination.k8s.io", "v1", "leases")?;
+        let selected = LabelSelector::parse(IDENTITY_LEASES).map_err(|error| Status::internal(error.to_string()))?;
+        let mut read = Vec::new();
+        follow(Informer::selecting(leases, selected, LeaseHandler(self.clone())), tasks, shutdown, &mut read);
+        let services = catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
+        follow(Informer::new(services, shared::services(self)), tasks, shutdown, &mut read);
+        // Without custom resources there are no definitions.
+        if let Ok(definitions) = catalog.require("apiextensions.k8s.io", "v1", "customresourcedefinitions") {
+            follow(Informer::new(definitions, shared::definitions(self)), tasks, shutdown, &mut read);
+        }
+        let (routed, is_routed) = Step::new("mixed-version-proxy-handler");
+        let (local, is_local) = Step::new("local-discovery-cache-sync");
+        let (asked, is_asked) = Step::new("peer-discovery-workers");
+        let (peers, shutdown) = (self.clone(), shutdown.clone());
+        tasks.spawn(async move {
+            let stopped = shutdown.fired();
+            let work = async {
+                if futures::future::try_join_all(read).await.is_err() {
+                    return;
+                }
+                is_local.send_replace(true);
+                peers.0.is_complete.store(true, Ordering::Release);
+                is_routed.send_replace(true);
+                peers.keep_in_step(|| is_asked.send_replace(true)).await;
+            };
+            tokio::select! {
+                () = work => {}
+                () = stopped => {}
+            }
+        });
+        Ok(vec![routed, local, asked])
+    }
+
+    /// True when another server may have what this one lacks.
+    fn lacks(&self, info: &RequestInfo) -> bool {
+        let (group, version, resource) = (&info.api_group, &info.api_version, &info.resource);
+        let is_own = self.0.catalog.snapshot().served().find(group, version, resource).is_some();
+        info.is_resource_request && !is_own && !self.0.aggregator.hands_on(&info.path)
+    }
+
+    /// The names of the servers that have a resource.
+    fn serving(&self, info: &RequestInfo) -> Vec<Text> {
+        if !self.0.is_complete.load(Ordering::Acquire) || self.0.shared.has(&info.api_group, &info.api_version) {
+            return Vec::new();
+        }
+        let wanted = (info.api_group.clone(), info.api_version.clone(), info.resource.clone());
+        let served = self.0.served.load();
+        served.iter().filter(|(_, served)| served.resources.contains(&wanted)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// This server's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Grows with each change of what [`Peers::groups`] says.
+    pub(crate) fn generation(&self) -> u64 {
+        self.0.generation.load(Ordering::Acquire)
+    }
+
+    /// The groups of the other servers, without what all servers share.
+    pub(crate) fn groups(&self) -> BTreeMap<Text, Vec<DiscoveredGroup>> {
+        let kept = |group: &DiscoveredGroup| {
+            let mut group = group.clone();
+            group.versions.retain(|version| !self.0.shared.has(&group.name, &version.version));
+            (!group.versions.is_empty()).then_some(group)
+        };
+        let served = self.0.served.load();
+        served.iter().map(|(name, served)| (name.clone(), served.groups.iter().filter_map(kept).collect())).collect()
+    }
+
+    fn changed(&self) {
+        self.0.generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Keeps a handler in step with a resource; `read` gets what tells when everything was read.
+fn follow<H: Handler>(
+    informer: Arc<Informer<H>>,
+    tasks: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+    read: &mut Vec<tokio::sync::oneshot::Receiver<()>>,
+) {
+    let (report, was_read) = tokio::sync::oneshot::channel();
+    read.push(was_read);
+    tasks.spawn(informer.run(shutdown.clone(), move || report.send(()).unwrap_or_default()));
+}
+
+/// Follows the identity leases of other servers.
+struct LeaseHandler(Peers);
+
+impl LeaseHandler {
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<Text, Text>)) {
+        let mut leases = self.0.0.leases.lock();
+        let before = leases.clone();
+        change(&mut leases);
+        // Renewals say nothing new.
+        if *leases != before {
+            self.0.0.leases_changed.notify_one();
+        }
+    }
+}
+
+impl Handler for LeaseHandler {
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        self.change(|leases| leases.retain(|name, _| there("kube-system", name)));
+    }
+
+    fn put(&self, lease: Value) {
+        let (name, holder) = (lease.str_at(&["metadata", "name"]), lease.str_at(&["spec", "holderIdentity"]));
+        if lease.str_at(&["metadata", "namespace"]) != "kube-system" || name == self.0.name() || holder.is_empty() {
+            return;
+        }
+        self.change(|leases| drop(leases.insert(name.into(), holder.into())));
+    }
+
+    fn remove(&self, namespace: &str, name: &str) {
+        if namespace == "kube-system" {
+            self.change(|leases| drop(leases.remove(name)));
+        }
+    }
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peers").field("known", &self.0.served.load().len()).finish_non_exhaustive()
+    }
+}

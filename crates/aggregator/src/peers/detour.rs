@@ -1,0 +1,78 @@
+//! Requests for what another server of the cluster has.
+
+use std::sync::atomic::Ordering;
+
+use binnacle_endpoints::failure_response;
+use binnacle_meta::{Status, Text};
+use binnacle_proxy::{Relay, relay};
+use binnacle_request::{BoxFuture, Detour, Preferences, Request, Response};
+use http::StatusCode;
+use http::header::{HeaderName, HeaderValue};
+
+use super::Peers;
+use crate::fetch::PEER_PROXIED;
+use crate::identity;
+use crate::proxy::error_text;
+
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+impl Detour for Peers {
+    /// A request that comes from another server is answered here, whatever becomes of it.
+    fn takes(&self, request: &Request) -> bool {
+        self.lacks(&request.info)
+            && request.headers.get(PEER_PROXIED).is_none_or(|value| value != "true")
+            && !self.serving(&request.info).is_empty()
+    }
+
+    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            let names = self.serving(&request.info);
+            let Some(address) = self.address(&names).await else {
+                self.0.metrics.unresolved(&request.info);
+                let text = "Error getting ip and port info of the remote server while proxying";
+                let preferences = Preferences::of(&request.headers, &request.query);
+                return failure_response(&Status::service_unavailable(text), &preferences);
+            };
+            let info = request.info.clone();
+            let response = match self.hand_on(request, &address).await {
+                Ok(response) => response,
+                Err(text) => error_text(StatusCode::SERVICE_UNAVAILABLE, text),
+            };
+            self.0.metrics.rerouted(response.status().as_u16(), &info);
+            response
+        })
+    }
+}
+
+impl Peers {
+    /// The address of one of the servers, in turn.
+    async fn address(&self, names: &[Text]) -> Option<String> {
+        let mut addresses = Vec::new();
+        for name in names {
+            match self.0.addresses.address_of(name).await {
+                Ok(address) => addresses.push(address),
+                Err(why) => tracing::warn!(server = name.as_str(), why, "the address of a server is not known"),
+            }
+        }
+        let turn = self.0.turn.fetch_add(1, Ordering::Relaxed);
+        turn.checked_rem(addresses.len()).map(|at| addresses.swap_remove(at))
+    }
+
+    async fn hand_on(&self, mut request: Request, address: &str) -> Result<Response, String> {
+        let connections = &self.0.connections;
+        identity::set(&mut request.headers, &request.user)
+            .map_err(|why| format!("error trying to reach service: {why}"))?;
+        request.headers.insert(PEER_PROXIED, HeaderValue::from_static("true"));
+        if let Ok(id) = HeaderValue::from_str(request.record.audit_id()) {
+            request.headers.insert(AUDIT_ID, id);
+        }
+        let to = Relay {
+            address,
+            pool: &connections.pool,
+            upgrade_tls: &connections.upgrade_tls,
+            server_name: &connections.server_name,
+            rejects_redirects: false,
+        };
+        relay(request, to).await
+    }
+}

@@ -1,0 +1,175 @@
+//! Group versions that all servers of a cluster have alike: those of definitions and of APIServices with a service.
+//!
+//! What other servers serve is not read again when one of these goes away. So they are never looked for there, nor for a
+//! while after they are gone, until all servers have noticed.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use binnacle_controlplane::Handler;
+use binnacle_meta::Text;
+use binnacle_schema::Value;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::Peers;
+
+/// How long a group version that is gone is not looked for.
+const GRACE: Duration = Duration::from_secs(300);
+
+type GroupVersion = (Text, Text);
+
+/// The group versions that are shared now, and those that were a while ago.
+#[derive(Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Told when one went away.
+    pub(super) went: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// By the kind and name of the object that brings them.
+    by_object: HashMap<(Kind, Text), Vec<GroupVersion>>,
+    gone: HashMap<GroupVersion, Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Definition,
+    Service,
+}
+
+impl Shared {
+    pub(super) fn has(&self, group: &str, version: &str) -> bool {
+        let is_it = |known: &GroupVersion| known.0 == group && known.1 == version;
+        let state = self.state.lock();
+        state.by_object.values().flatten().any(is_it)
+            || state.gone.iter().any(|(known, since)| is_it(known) && since.elapsed() <= GRACE)
+    }
+
+    /// Forgets what has been gone for long enough. The next time to do so, if there is any, and true when something was
+    /// forgotten.
+    pub(super) fn reap(&self) -> (Option<Instant>, bool) {
+        let mut state = self.state.lock();
+        let before = state.gone.len();
+        state.gone.retain(|_, since| since.elapsed() <= GRACE);
+        let next = state.gone.values().min().map(|since| *since + GRACE + Duration::from_millis(1));
+        (next, state.gone.len() < before)
+    }
+
+    /// True when this changes anything.
+    fn put(&self, kind: Kind, name: &str, brought: Vec<GroupVersion>) -> bool {
+        let mut state = self.state.lock();
+        let before = state.by_object.get(&(kind, name.into())).cloned().unwrap_or_default();
+        if before == brought {
+            return false;
+        }
+        match brought.is_empty() {
+            true => drop(state.by_object.remove(&(kind, name.into()))),
+            false => drop(state.by_object.insert((kind, name.into()), brought)),
+        }
+        for group_version in before {
+            if !state.by_object.values().flatten().any(|known| *known == group_version) {
+                state.gone.insert(group_version, Instant::now());
+            }
+        }
+        drop(state);
+        self.went.notify_one();
+        true
+    }
+
+    fn names(&self, kind: Kind) -> Vec<Text> {
+        self.state.lock().by_object.keys().filter(|(known, _)| *known == kind).map(|(_, name)| name.clone()).collect()
+    }
+}
+
+/// Follows the definitions of custom resources.
+pub(super) fn definitions(peers: &Peers) -> impl Handler + use<> {
+    Follower { peers: peers.clone(), kind: Kind::Definition, brought: of_definition }
+}
+
+/// Follows APIServices.
+pub(super) fn services(peers: &Peers) -> impl Handler + use<> {
+    Follower { peers: peers.clone(), kind: Kind::Service, brought: of_service }
+}
+
+struct Follower {
+    peers: Peers,
+    kind: Kind,
+    brought: fn(&Value) -> Vec<GroupVersion>,
+}
+
+impl Follower {
+    fn change(&self, name: &str, brought: Vec<GroupVersion>) {
+        if self.peers.0.shared.put(self.kind, name, brought) {
+            self.peers.changed();
+        }
+    }
+}
+
+impl Handler for Follower {
+    fn retain(&self, there: &dyn Fn(&str, &str) -> bool) {
+        let names = self.peers.0.shared.names(self.kind);
+        names.iter().filter(|name| !there("", name)).for_each(|name| self.change(name, Vec::new()));
+    }
+
+    fn put(&self, object: Value) {
+        self.change(object.str_at(&["metadata", "name"]), (self.brought)(&object));
+    }
+
+    fn remove(&self, _: &str, name: &str) {
+        self.change(name, Vec::new());
+    }
+}
+
+fn of_definition(definition: &Value) -> Vec<GroupVersion> {
+    let group = Text::from(definition.str_at(&["spec", "group"]));
+    let versions = definition.list_at(&["spec", "versions"]).iter();
+    versions.map(|version| (group.clone(), version.str_at(&["name"]).into())).collect()
+}
+
+/// Nothing for what each server serves itself.
+fn of_service(service: &Value) -> Vec<GroupVersion> {
+    match service.at(&["spec", "service"]).is_some_and(|reference| !reference.is_null()) {
+        true => vec![(service.str_at(&["spec", "group"]).into(), service.str_at(&["spec", "version"]).into())],
+        false => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn what_objects_bring() {
+        let definition = value!({"spec": {"group": "a.test", "versions": [{"name": "v1"}, {"name": "v2"}]}});
+        assert_eq!(of_definition(&definition), [("a.test".into(), "v1".into()), ("a.test".into(), "v2".into())]);
+        let service = |service: Value| value!({"spec": {"group": "b.test", "version": "v1", "service": service}});
+        assert_eq!(of_service(&service(value!({"name": "x"}))), [("b.test".into(), "v1".into())]);
+        assert!(of_service(&service(Value::Null)).is_empty());
+    }
+
+    #[test]
+    fn gone_ones_are_remembered() {
+        let shared = Shared::default();
+        let version = |version: &str| (Text::from("a.test"), Text::from(version));
+        assert!(shared.put(Kind::Definition, "x", vec![version("v1"), version("v2")]));
+        assert!(!shared.put(Kind::Definition, "x", vec![version("v1"), version("v2")]));
+        assert!(shared.put(Kind::Service, "v1.a.test", vec![version("v1")]));
+        assert_eq!(shared.reap(), (None, false));
+        assert!(shared.put(Kind::Definition, "x", Vec::new()));
+        // The first is still there by its APIService.
+        let (next, reaped) = shared.reap();
+        assert!(next.is_some() && !reaped);
+        assert_eq!(shared.state.lock().gone.keys().collect::<Vec<_>>(), [&version("v2")]);
+        assert!(shared.has("a.test", "v1") && shared.has("a.test", "v2") && !shared.has("a.test", "v3"));
+        if let Some(long_ago) = Instant::now().checked_sub(GRACE * 2) {
+            shared.state.lock().gone.insert(version("v2"), long_ago);
+            assert!(!shared.has("a.test", "v2"));
+            assert_eq!(shared.reap(), (None, true));
+        }
+    }
+}

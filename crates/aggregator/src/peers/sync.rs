@@ -1,0 +1,149 @@
+//! What the other servers of the cluster serve, read when one comes, goes or begins anew.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_discovery::DiscoveredGroup;
+use binnacle_meta::Text;
+use binnacle_request::User;
+use http::header::CONTENT_TYPE;
+
+use super::metrics::SyncFailure;
+use super::{PeerServed, Peers};
+use crate::documents::{LIMIT, REFRESH, RETRY, TIMEOUT, is_aggregated, parse_aggregated};
+use crate::fetch::{Question, ask};
+
+const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,\
+                      application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
+impl Peers {
+    /// Goes on for ever. `asked` is called when every server was asked that is known at the start.
+    pub(super) async fn keep_in_step(&self, asked: impl Fn() -> bool) {
+        let mut retry = RETRY;
+        loop {
+            let is_whole = self.read_all().await;
+            asked();
+            let pause = match is_whole {
+                true => {
+                    retry = RETRY;
+                    None
+                }
+                // Identity leases come before addresses, so the first attempt often comes too early.
+                false => {
+                    let pause = retry;
+                    retry = (retry * 2).min(REFRESH);
+                    Some(pause)
+                }
+            };
+            self.wait(pause).await;
+        }
+    }
+
+    /// Waits until the servers are to be asked again, and sees to it meanwhile that what is gone is forgotten in time.
+    async fn wait(&self, pause: Option<Duration>) {
+        let sleep = async |until: Option<tokio::time::Instant>| match until {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
+        };
+        let until = pause.map(|pause| tokio::time::Instant::now() + pause);
+        loop {
+            let (next, is_changed) = self.0.shared.reap();
+            if is_changed {
+                self.changed();
+            }
+            tokio::select! {
+                () = self.0.leases_changed.notified() => return,
+                () = sleep(until) => return,
+                () = self.0.shared.went.notified() => {}
+                () = sleep(next.map(tokio::time::Instant::from_std)) => {}
+            }
+        }
+    }
+
+    /// True when every server has said what it serves.
+    async fn read_all(&self) -> bool {
+        let names: Vec<Text> = self.0.leases.lock().keys().cloned().collect();
+        let mut is_whole = true;
+        let mut all = BTreeMap::new();
+        for name in names {
+            let (served, was_whole) = self.read(&name).await;
+            is_whole &= was_whole;
+            if served != PeerServed::default() {
+                all.insert(name, served);
+            }
+        }
+        if **self.0.served.load() != all {
+            self.0.served.store(Arc::new(all));
+            self.changed();
+        }
+        is_whole
+    }
+
+    /// What a server serves, and true when it has told everything.
+    async fn read(&self, name: &str) -> (PeerServed, bool) {
+        let address = match self.0.addresses.address_of(name).await {
+            Ok(address) => address,
+            Err(why) => {
+                self.0.metrics.sync_failed(SyncFailure::Address);
+                tracing::debug!(server = name, why, "the address of a server is not known");
+                return (PeerServed::default(), false);
+            }
+        };
+        let (mut served, mut is_whole) = (PeerServed::default(), true);
+        for path in ["/api", "/apis"] {
+            match self.document(&address, path).await {
+                Ok(groups) => add(&mut served, groups),
+                Err(why) => {
+                    is_whole = false;
+                    self.0.metrics.sync_failed(SyncFailure::Document);
+                    tracing::warn!(server = name, path, why, "another server does not say what it serves");
+                }
+            }
+        }
+        (served, is_whole)
+    }
+
+    async fn document(&self, address: &str, path: &str) -> Result<Vec<DiscoveredGroup>, String> {
+        let mut user = User::new(User::APISERVER, &[User::AUTHENTICATED]);
+        user.uid = User::APISERVER.into();
+        let question = Question {
+            path,
+            accept: ACCEPT,
+            if_none_match: "",
+            user: &user,
+            timeout: TIMEOUT,
+            limit: Some(LIMIT),
+            is_for_peer: true,
+        };
+        let answer = ask(&self.0.connections, address, &question).await;
+        self.0.metrics.asked(answer.as_ref().map_or(503, |answer| answer.code));
+        let answer = answer?;
+        if answer.code != 200 {
+            return Err(format!("discovery request failed with status: {}", answer.code));
+        }
+        if !is_aggregated(answer.header(CONTENT_TYPE)) {
+            return Err("error decoding discovery response: it is not in the aggregated form".to_owned());
+        }
+        let parsed = tokio::task::spawn_blocking(move || parse_aggregated(&answer.body)).await;
+        parsed
+            .map_err(|error| error.to_string())?
+            .map_err(|error| format!("error decoding discovery response: {error}"))
+    }
+}
+
+/// The core group is served, but not told of in `/apis`.
+fn add(served: &mut PeerServed, groups: Vec<DiscoveredGroup>) {
+    let mut seen: HashSet<Text> = served.groups.iter().map(|group| group.name.clone()).collect();
+    for group in groups {
+        for version in &group.versions {
+            let resources = version.resources.iter();
+            served
+                .resources
+                .extend(resources.map(|one| (group.name.clone(), version.version.clone(), one.plural.clone())));
+        }
+        if !group.name.is_empty() && seen.insert(group.name.clone()) {
+            served.groups.push(group);
+        }
+    }
+}

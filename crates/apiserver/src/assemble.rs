@@ -1,0 +1,532 @@
+//! The whole server, put together from top to bottom.
+
+mod apis;
+mod health;
+mod manifests;
+mod peers;
+mod policies;
+mod shown;
+mod untold;
+mod webhooks;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use binnacle_admission::{
+    AdmissionConfigError, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
+};
+use binnacle_admission_expressions::MatchConditionMetrics;
+use binnacle_aggregator::{Aggregator, Options as AggregatorOptions, PeerMetrics};
+use binnacle_authn::AuthoritiesError;
+use binnacle_controlplane::{
+    AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
+};
+use binnacle_discovery::{Addresses, DiscoveryMetrics};
+use binnacle_egress::{DialMetrics, Egress, EgressError, Network};
+use binnacle_encryption::ConfigError;
+use binnacle_endpoints::{failure_response, read_object};
+use binnacle_kinds::BuiltInKinds;
+use binnacle_kubelet::Kubelets;
+use binnacle_metrics::{Exposed, keep};
+use binnacle_openapi::OpenApiLink;
+use binnacle_proxy::{ClientIdentity, Way};
+use binnacle_registry::{Catalog, ROOT};
+use binnacle_request::{Detour, Link, Shutdown, ShutdownTrigger};
+use binnacle_server::{
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DebugFlagsLink, DefaultCertificate,
+    FlowDumpLink, HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogsLink,
+    Metrics, MetricsLink, Server, Stopping, Tls, TlsError, Tracer, VersionLink, ZPagesLink,
+};
+use binnacle_specials::Outward;
+use binnacle_store::StoreError;
+use binnacle_store_embedded::OpenError;
+use binnacle_store_etcd::ConnectError;
+use binnacle_supervise::supervise;
+use binnacle_traces::{Exporter, TracingConfig};
+use binnacle_webhook::ServiceResolver;
+use prometheus::{GaugeVec, Opts, Registry};
+use rustix::process::{Resource, getrlimit};
+use rustls::client::ResolvesClientCert;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use self::apis::{Access, built_in};
+use self::health::Checked;
+use self::manifests::AdmissionManifests;
+use self::policies::AdmissionPolicies;
+pub(crate) use self::shown::Told;
+use self::shown::{Shown, read_text, serving_pair};
+use self::untold::Untold;
+use self::webhooks::AdmissionWebhooks;
+use crate::authentication::{self, AuthenticationError};
+use crate::authorities;
+use crate::authorization::{AuthorizationError, Prepared};
+use crate::data_dir::{DataDir, DataDirError, default_path};
+use crate::encryption::AtRest;
+use crate::health::Lost;
+use crate::issuers::{IssuersError, NamedIssuers};
+use crate::openid::{OpenIdLink, keys_url};
+use crate::pki::{PkiError, system_clock};
+use crate::renewal::Users;
+use crate::running::{Assembled, Ending, Front};
+use crate::server::About;
+use crate::settings::{Settings, SettingsError};
+use crate::stores::Stores;
+use crate::upkeep::Upkeep;
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartFailure {
+    #[error(transparent)]
+    Authentication(#[from] AuthenticationError),
+    #[error(transparent)]
+    Issuers(#[from] IssuersError),
+    #[error("cannot use the server's own authority: {0}")]
+    OwnAuthority(#[from] AuthoritiesError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error(transparent)]
+    Audit(#[from] binnacle_audit::OptionsError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error("cannot read the store: {0}")]
+    StoreRead(StoreError),
+    #[error("a migration into this store was not finished: let 'binnacle migrate' go on before the store is served")]
+    UnfinishedMigration,
+    #[error(transparent)]
+    Etcd(#[from] ConnectError),
+    #[error(transparent)]
+    Encryption(#[from] ConfigError),
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    #[error("cannot write {path}: {error}")]
+    Write { path: String, error: std::io::Error },
+    #[error("no place for the data: neither HOME nor XDG_DATA_HOME is set, use --data-dir or --ephemeral")]
+    NoPlace,
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
+    #[error("unable to reach kubelets: {0}")]
+    Kubelets(#[from] binnacle_kubelet::ConfigError),
+    #[error("unable to use the proxy client certificate: {0}")]
+    ProxyClient(binnacle_proxy::IdentityError),
+    #[error("error building peer proxy handler, {0}")]
+    Peers(String),
+    #[error(transparent)]
+    TracingConfig(#[from] binnacle_traces::ConfigError),
+    #[error(transparent)]
+    Tracing(#[from] binnacle_traces::ExporterError),
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+    #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
+    NoRegistration,
+    #[error("failed to apply admission: {0}")]
+    Admission(#[from] AdmissionConfigError),
+    #[error("failed to apply admission: {0}")]
+    Manifests(#[from] binnacle_admission_manifests::LoadError),
+    #[error("cannot register metrics: {0}")]
+    Metrics(String),
+    #[error("cannot start the runtime of the listener: {0}")]
+    Runtime(std::io::Error),
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+pub(crate) fn not_registered(error: impl std::fmt::Display) -> StartFailure {
+    StartFailure::Metrics(error.to_string())
+}
+
+/// The build, as `/version` names it.
+const BUILD: Build = Build {
+    git_commit: env!("BINNACLE_COMMIT"),
+    git_tree_state: env!("BINNACLE_TREE_STATE"),
+    date: option_env!("BINNACLE_BUILD_DATE"),
+};
+
+/// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
+/// data directory, which is removed again if it was not there before and a later step fails.
+pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), StartFailure> {
+    config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let front = Front::start().map_err(StartFailure::Runtime)?;
+    let features = Arc::new(config.features());
+    let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
+    let egress = match config.debugging.egress_config.as_deref() {
+        Some(path) => Egress::load(path, &DialMetrics::register(metrics.registry()).map_err(not_registered)?)?,
+        None => Egress::default(),
+    };
+    let named = Named::load(&config, &egress)?;
+    let mut plugins = AdmissionOptions { features: features.clone(), ..config.admission.options.clone() };
+    let asked = |plugin: &str| config.admission.enables(plugin);
+    binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
+    let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
+    let port_address = port.address();
+    let url = format!("https://{}", reachable(port_address));
+    tell_version(&config, metrics.registry()).map_err(not_registered)?;
+    binnacle_supervise::register(metrics.registry()).map_err(not_registered)?;
+    let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
+    let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
+    let mut data = open_data(&config)?;
+    let disk_failed = Arc::new(Notify::new());
+    let on_disk_failure = (config.host.on_disk_failure, &disk_failed);
+    let stores = Stores::open(&config.storage, on_disk_failure, &mut data, &egress, metrics.registry())?;
+    stores.refuse_unfinished().await?;
+    let admin_socket = stores.offer();
+    let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client, tracing: named_tracing } =
+        named;
+    let named_clients = authentication.clients.take();
+    let clock = system_clock();
+    let Shown { tls, clients, kubeconfig, kubectl, controllers, place: temporary, service_account, own } =
+        Shown::prepare(tls, named_clients, &config, data.as_ref(), &url, &clock)?;
+
+    // Who is calling, and may they.
+    let proxies = authentication.proxies.clone();
+    let mut asked_for = clients.authorities.names();
+    asked_for.extend(proxies.iter().flat_map(|proxies| proxies.authorities.names()));
+    let serving = &config.serving;
+    let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
+    let resources = Catalog::new(binnacle_builtin::kinds(), features.clone());
+    let flags = &config.authentication;
+    let keys = authentication.service_account_keys(&service_account)?;
+    let issuers = issuers.make(flags, metrics.registry())?;
+    let authentication = authentication::build(flags, authentication, &issuers, &clients, &keys, &resources, &metrics)?;
+    let authorization = authorization.make(&resources, egress.dialer(Network::ControlPlane), metrics.registry())?;
+
+    // What is served.
+    let (trigger, shutdown) = ShutdownTrigger::new();
+    let ending = Ending(trigger.clone());
+    let (terminating_trigger, terminating) = ShutdownTrigger::new();
+    let (draining_trigger, draining) = ShutdownTrigger::new();
+    let mut auditing = config.auditing.clone();
+    if let Some(webhook) = &mut auditing.webhook {
+        webhook.dialer = egress.dialer(Network::ControlPlane);
+    }
+    let auditor = auditing
+        .build(metrics.registry(), |media_type, body, omit| read_object(&BuiltInKinds, media_type, body, omit))?
+        .map(Arc::new);
+    let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
+    let lookup = Arc::new(ResourceLookup::new(resources.clone()));
+    let conditions = MatchConditionMetrics::register(metrics.registry()).map_err(not_registered)?;
+    let surroundings =
+        webhooks::surroundings(&resources, lookup, &authorization.authorizer, &conditions, metrics.registry())
+            .map_err(not_registered)?;
+    let own_address = Some(reachable(port_address));
+    let services = ServiceAddresses::new(resources.clone(), config.misc.service_routing, own_address);
+    let services: Arc<dyn ServiceResolver> = Arc::new(services.leaving_by(egress.clone()));
+    let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
+    let admission_policies = AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?;
+    let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
+    let manifests = AdmissionManifests::begin(&plugins.manifests, &features, &sources, policies, metrics.registry())?;
+    let addresses = Addresses { default: external_address(&config, port_address), ..Addresses::default() };
+    let meets_others = features.enabled("UnknownVersionInteroperabilityProxy");
+    let discovery_metrics = DiscoveryMetrics::register(metrics.registry(), meets_others).map_err(not_registered)?;
+    let aggregator = Aggregator::new(AggregatorOptions {
+        catalog: resources.clone(),
+        resolver: services.clone(),
+        identity: proxy_client.clone(),
+        rejects_redirects: config.misc.rejects_redirects,
+        addresses,
+        discovery_metrics: Some(discovery_metrics.clone()),
+    });
+    let peer_metrics = PeerMetrics::register(metrics.registry()).map_err(not_registered)?;
+    let peers = peers::make(&config, proxy_client, &resources, &aggregator, peer_metrics)?;
+    let access = Access {
+        authenticator: authentication.authenticator.clone(),
+        authorizer: authorization.authorizer.clone(),
+        roles: authorization.roles.clone(),
+        token_issuer: keys.issuer(flags),
+        client_ca: clients.pem.clone(),
+        request_header: authentication::request_header(flags, proxies.as_ref()),
+        admission: plugins,
+        webhooks,
+        admission_metrics: AdmissionMetrics::register(metrics.registry()).map_err(not_registered)?,
+        conversions: ConversionMetrics::register(metrics.registry()).map_err(not_registered)?,
+        admission_policies,
+        services,
+        aggregator: aggregator.clone(),
+        availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
+        discovery_metrics,
+    };
+    let storage = match &at_rest {
+        Some(at_rest) => at_rest.wrap(stores.options(&config.storage, &features)),
+        None => stores.options(&config.storage, &features),
+    };
+    let (api, control_plane, served) =
+        built_in(storage, resources.clone(), &access, port_address, &config, outward, &shutdown)?;
+    let mut followers = JoinSet::new();
+    follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
+    manifests.follow(&mut followers, &shutdown);
+    if let Some(path) = flags.client_ca_file.clone() {
+        authorities::follow(&mut followers, &shutdown, (path, &clients), &resources, authorities::of_clients);
+    }
+    if let (Some(flags), Some(proxies), Some(header)) = (&flags.request_header, &proxies, &access.request_header) {
+        let (file, told) = ((flags.client_ca_file.clone(), proxies), authorities::of_proxies(header.clone()));
+        authorities::follow(&mut followers, &shutdown, file, &resources, told);
+    }
+    let users = Users {
+        serving: tls.certificates().clone(),
+        clients: clients.authorities.clone(),
+        resources: resources.clone(),
+    };
+    let own_certificate = own.expiry();
+    own.follow(users, clock, &mut followers, &shutdown);
+    let (issuers, stopped) = ((issuers.issuers, Arc::new(tokio::sync::Mutex::new(issuers.file))), shutdown.clone());
+    followers.spawn(supervise("authentication config", move || {
+        let ((issuers, file), stopped) = (issuers.clone(), stopped.clone());
+        async move { issuers.follow(&mut *file.lock().await, stopped).await }
+    }));
+    authorization.follow(&resources, &mut followers, &shutdown);
+    access.webhooks.follow(&resources, &mut followers, &shutdown);
+    let mut aggregation = aggregator.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?;
+    if let Some(peers) = &peers {
+        aggregation.extend(peers.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?);
+    }
+    let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
+    let tracer = named_tracing.map(|tracing| start_tracing(&tracing, &control_plane, &mut followers, &shutdown));
+    let tracer = tracer.transpose()?;
+    let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
+    let health_metrics = HealthMetrics::new().map_err(not_registered)?;
+    let lost = Lost::default();
+    let checked = Checked {
+        features: &features,
+        stores: &stores,
+        storage: &config.storage,
+        at_rest: at_rest.as_ref(),
+        own_certificate,
+        access: &access,
+        fairness: fairness.as_ref(),
+        upkeep: &upkeep,
+        lost: &lost,
+        steps: control_plane.steps().iter().chain(&aggregation).collect(),
+        livez_grace: Instant::now().checked_add(config.generic.livez_grace_period),
+        terminating,
+    };
+    let health = checked.health(health_metrics.clone());
+    let named = |name: &str| control_plane.steps().iter().find(|step| step.name() == name).cloned();
+    let (defined, routed) = (named("crd-informer-synced"), aggregator.clone());
+    let complete = move || routed.is_complete() && defined.as_ref().is_none_or(Step::is_done);
+    let has_been_ready = config.generic.refuses_until_ready.then(|| health.has_been_ready());
+    let exposed = Arc::new(Exposed::new(config.exposed_metrics.clone()));
+    let shown = resources.clone();
+    let what_is_served = move || shown.snapshot().served().clone();
+    let documented = aggregator.clone();
+    let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds()).with_others(move || documented.openapi());
+    let mut links: Vec<Arc<dyn Link>> = vec![
+        Arc::new(health),
+        Arc::new(VersionLink::new(failure_response, BUILD, &features.gates)),
+        Arc::new(MetricsLink { metrics: metrics.clone(), exposed: exposed.clone() }),
+        Arc::new(HealthMetricsLink { metrics: health_metrics, exposed }),
+        Arc::new(aggregator),
+        Arc::new(openapi),
+        Arc::new(api),
+    ];
+    links.push(Arc::new(ZPagesLink {
+        failure: failure_response,
+        emulated: features.emulated(),
+        flags: config.host.flags.clone(),
+        more_paths: if config.misc.serves_logs { vec!["/logs"] } else { Vec::new() },
+        statusz: features.enabled("ComponentStatusz"),
+        flagz: features.enabled("ComponentFlagz"),
+    }));
+    if config.debugging.profiling && !config.host.debug_flags.is_empty() {
+        links.push(Arc::new(DebugFlagsLink(config.host.debug_flags.clone())));
+    }
+    if config.misc.serves_logs {
+        links.push(Arc::new(LogsLink::new("/var/log")));
+    }
+    if let Some(fairness) = &fairness {
+        links.push(Arc::new(FlowDumpLink(fairness.clone())));
+    }
+    let issuer = &access.token_issuer.issuer;
+    let keys_uri = flags.service_accounts.jwks_uri.clone();
+    let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port_address).to_string()));
+    match OpenIdLink::new(issuer, &keys_uri, &keys.verifying) {
+        Ok(link) => links.push(Arc::new(link)),
+        Err(error) => tracing::info!("Skipping installation of OpenID discovery endpoints: {error}"),
+    }
+    let mut detours: Vec<Arc<dyn Detour>> = peers.map(|peers| Arc::new(peers) as _).into_iter().collect();
+    if features.enabled("StorageVersionAPI") {
+        detours.push(Arc::new(Untold(control_plane.storage_versions().clone())));
+    }
+    let chain = Chain::new(ChainConfig {
+        authentication,
+        authorizer: access.authorizer,
+        links: Links::new(links).complete_once(complete).with_detours(detours),
+        failure: failure_response,
+        metrics,
+        features,
+        shutdown,
+        request_timeout: config.generic.request_timeout,
+        options: ChainOptions {
+            auditor: auditor.clone(),
+            cors: config.generic.cors.clone(),
+            hsts: config.generic.hsts.as_deref().and_then(|hsts| hsts.parse().ok()),
+            goaway_chance: config.generic.goaway_chance,
+            limits: limits(&config),
+            fairness: fairness.clone(),
+            tracer,
+            has_been_ready,
+            draining: Some(draining),
+        },
+    });
+
+    let limits = ConnectionLimits::of_descriptors(config.host.descriptors.unwrap_or_else(descriptors));
+    let mut listener = port.with_tls(tls).limits(limits);
+    if let Some(front) = front.handle() {
+        listener = listener.front(front);
+    }
+    if let Some(max_streams) = config.serving.max_streams {
+        listener = listener.max_streams(max_streams);
+    }
+    let server = Server::new(listener, Arc::new(chain), trigger).stopping(Stopping {
+        terminating: Some(terminating_trigger),
+        delay: config.generic.shutdown_delay,
+        draining: config.generic.shutdown_send_retry_after.then_some(draining_trigger),
+        drain_short: config.generic.request_timeout,
+        watch_grace: config.generic.watch_grace_period,
+    });
+    if let Some(data) = &mut data {
+        data.keep();
+    }
+    let place = match &data {
+        _ if stores.are_elsewhere() => stores.place(),
+        Some(data) if !config.storage.ephemeral => data.path().display().to_string(),
+        _ => "memory only, gone at the end".to_owned(),
+    };
+    let about = About { address: port_address, url, place, kubeconfig, kubectl, controllers };
+    let assembled = Assembled {
+        server,
+        stores,
+        admin_socket,
+        at_rest,
+        control_plane,
+        followers,
+        lost,
+        upkeep,
+        auditor,
+        data: data.or(temporary),
+        disk_failed,
+        front,
+        ending,
+    };
+    Ok((assembled, about))
+}
+
+/// What was read from the files that flags name, before anything has happened that could be left behind.
+struct Named {
+    authentication: authentication::Named,
+    issuers: NamedIssuers,
+    /// With the text of the certificate file.
+    tls: Option<(DefaultCertificate, String)>,
+    authorization: Prepared,
+    kubelets: Kubelets,
+    /// Shown to servers of aggregated APIs.
+    proxy_client: Option<Arc<dyn ResolvesClientCert>>,
+    tracing: Option<TracingConfig>,
+}
+
+impl Named {
+    fn load(config: &Settings, egress: &Egress) -> Result<Self, StartFailure> {
+        let authentication = authentication::Named::load(&config.authentication, egress)?;
+        let issuers = NamedIssuers::load(&config.authentication)?;
+        let kept = config.serving.cert_dir.as_deref().map(serving_pair);
+        let kept = kept.filter(|files| files.certificate.exists() && files.key.exists());
+        let tls = match config.serving.tls_files.clone().or(kept) {
+            None => None,
+            Some(files) => {
+                // Whether they belong together must be known before anything is written.
+                let named = config.serving.named.clone();
+                Tls::new(&config.serving.tls, DefaultCertificate::Files(files.clone()), named, Vec::new())?;
+                let text = read_text(&files.certificate)?;
+                Some((DefaultCertificate::Files(files), text))
+            }
+        };
+        let authorization = Prepared::load(&config.authorization)?;
+        let way =
+            Way { bytes_per_second: config.misc.connection_bytes_per_second, dialer: egress.dialer(Network::Cluster) };
+        let kubelets = Kubelets::new(&config.misc.kubelet)?.by(way);
+        let proxy_client = match &config.misc.proxy_client {
+            Some((certificate, key)) => {
+                Some(ClientIdentity::load(certificate, key).map_err(StartFailure::ProxyClient)?)
+            }
+            None => None,
+        };
+        let proxy_client = proxy_client.map(|identity| Arc::new(identity) as Arc<dyn ResolvesClientCert>);
+        let tracing = config.debugging.tracing_config.as_deref().map(TracingConfig::load).transpose()?;
+        Ok(Self { authentication, issuers, tls, authorization, kubelets, proxy_client, tracing })
+    }
+}
+
+/// The directory for everything that stays, if anything does.
+fn open_data(config: &Settings) -> Result<Option<DataDir>, StartFailure> {
+    let path = match &config.storage.data_dir {
+        Some(path) => path.clone(),
+        None if config.storage.ephemeral => return Ok(None),
+        None => default_path().ok_or(StartFailure::NoPlace)?,
+    };
+    Ok(Some(DataDir::open(&path)?))
+}
+
+/// How many files and sockets the process may have open.
+fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Who decides which requests are traced; where their spans go is one more task.
+fn start_tracing(
+    config: &TracingConfig,
+    control_plane: &ControlPlane,
+    followers: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) -> Result<Arc<Tracer>, StartFailure> {
+    let resource =
+        vec![("service.name", "apiserver".to_owned()), ("service.instance.id", control_plane.server_name().to_owned())];
+    let (exporter, task) = Exporter::new(&config.endpoint, resource, shutdown.clone())?;
+    followers.spawn(task);
+    Ok(Arc::new(Tracer::new(exporter, config.per_million)))
+}
+
+/// The limits where fairness does not share them out.
+fn limits(config: &Settings) -> Option<InFlightLimits> {
+    let generic = &config.generic;
+    (!generic.priority_and_fairness)
+        .then_some(InFlightLimits { read_only: generic.max_requests, mutating: generic.max_mutating_requests })
+}
+
+/// The family `version_info`: what is served, and what it is compatible with.
+fn tell_version(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
+    let help = "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the \
+                component, usually kube, but is relevant for aggregated-apiservers.";
+    let labels = ["binary", "component", "emulation", "min_compat"];
+    let info = keep(registry, GaugeVec::new(Opts::new("version_info", help), &labels)?)?;
+    let own =
+        KUBERNETES_VERSION.trim_start_matches('v').rsplit_once('.').map_or(KUBERNETES_VERSION, |(minor, _)| minor);
+    let gates = &config.generic.gates;
+    let [emulation, compatible] = [gates.emulated(), gates.compatible()].map(|version| version.to_string());
+    info.with_label_values(&[own, "kube", &emulation, &compatible]).set(1.0);
+    Ok(())
+}
+
+/// How documents name this server.
+fn external_address(config: &Settings, address: SocketAddr) -> String {
+    let generic = &config.generic;
+    match (&generic.external_hostname, generic.advertise_address) {
+        (Some(name), _) if name.contains(':') => name.clone(),
+        (Some(name), _) => format!("{name}:{}", address.port()),
+        (None, Some(ip)) => SocketAddr::new(ip, address.port()).to_string(),
+        (None, None) => reachable(address).to_string(),
+    }
+}
+
+/// The address under which clients on this machine reach the server.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}

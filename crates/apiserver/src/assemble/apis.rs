@@ -1,0 +1,183 @@
+//! The built-in APIs with what stands behind them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use binnacle_admission::{
+    Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
+};
+use binnacle_aggregator::Aggregator;
+use binnacle_authn::Authenticator;
+use binnacle_authz::Authorizer;
+use binnacle_builtin::Releases;
+use binnacle_controlplane::{
+    AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DeviceClaims, LocalApi, PortRange,
+    RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address,
+    escalation_hooks, policy_hooks, service_hooks,
+};
+use binnacle_discovery::{Addresses, DiscoveryMetrics};
+use binnacle_endpoints::Api;
+use binnacle_registry::hooks::Hooks;
+use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
+use binnacle_request::Shutdown;
+use binnacle_scheme::Served;
+use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
+use binnacle_validation::ip::Cidr;
+use binnacle_webhook::ServiceResolver;
+
+use super::external_address;
+use super::policies::AdmissionPolicies;
+use super::webhooks::AdmissionWebhooks;
+use crate::authentication;
+use crate::authorization::UnsafeDeletion;
+use crate::settings::{Settings, SettingsError};
+
+/// How many bytes of wire forms are kept beside the stored objects.
+const FORM_BUDGET: usize = 256 << 20;
+
+/// Who is calling, what they may do, and what that is decided by.
+pub(super) struct Access {
+    pub(super) authenticator: Arc<dyn Authenticator>,
+    pub(super) authorizer: Arc<dyn Authorizer>,
+    pub(super) roles: Arc<RolesFeed>,
+    pub(super) token_issuer: TokenIssuer,
+    /// The PEM text of the authorities whose client certificates count.
+    pub(super) client_ca: String,
+    pub(super) request_header: Option<RequestHeader>,
+    pub(super) admission: AdmissionOptions,
+    pub(super) admission_metrics: AdmissionMetrics,
+    pub(super) admission_policies: AdmissionPolicies,
+    pub(super) webhooks: AdmissionWebhooks,
+    pub(super) conversions: ConversionMetrics,
+    /// Where services of the cluster are reached.
+    pub(super) services: Arc<dyn ServiceResolver>,
+    pub(super) aggregator: Aggregator,
+    pub(super) availability: AvailabilityMetrics,
+    pub(super) discovery_metrics: DiscoveryMetrics,
+}
+
+/// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
+/// the cluster's own objects.
+pub(super) fn built_in(
+    storage: StorageOptions,
+    set: Catalog,
+    access: &Access,
+    address: SocketAddr,
+    config: &Settings,
+    outward: Outward,
+    shutdown: &Shutdown,
+) -> Result<(Api, ControlPlane, Vec<Arc<Resource>>), SettingsError> {
+    let served = served_apis(config)?;
+    let mut own = binnacle_controlplane::Config {
+        client_ca: Some(access.client_ca.clone()),
+        request_header: access.request_header.clone(),
+        ..control_plane_config(config, address, &served)
+    };
+    let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));
+    let mut plugins =
+        binnacle_admission::all(lookup.clone(), &access.authorizer, &access.admission, &access.admission_metrics);
+    plugins.extend(access.admission_policies.plugins(&set, &lookup, &access.authorizer));
+    plugins.extend(access.webhooks.plugins());
+    plugins.retain(|plugin| config.admission.enables(plugin.name()));
+    let chain = AdmissionChain::new(plugins, &access.admission_metrics)
+        .expect("the plugins that are built have a place in the order");
+    let specials = Specials {
+        store: storage.store.clone(),
+        resources: set.clone(),
+        admission: Arc::new(chain),
+        authenticator: access.authenticator.clone(),
+        authorizer: access.authorizer.clone(),
+        api_audiences: authentication::audiences(&config.authentication),
+        token_issuer: access.token_issuer.clone(),
+        outward,
+    };
+    let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
+    let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
+    let custom = CustomResources::new(
+        set.clone(),
+        Arc::new(installer),
+        binnacle_builtin::kinds(),
+        access.services.clone(),
+        access.conversions.clone(),
+        binnacle_kinds::structural_violations,
+    );
+    own.custom = Some(Arc::new(custom));
+    own.aggregated = Some(Arc::new(access.aggregator.clone()));
+    own.availability = Some(access.availability.clone());
+    let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
+    let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
+    let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())
+        .discovery_metrics(access.discovery_metrics.clone())
+        .min_request_timeout(config.generic.min_request_timeout)
+        .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));
+    Ok((api, control_plane, resources))
+}
+
+/// What is served: what the release has, the flags let through and the emulated version knows.
+fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
+    let served = config.served()?;
+    Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
+        served.contains(version, resource)
+    }))
+}
+
+/// What resources do beside the store, by group and kind.
+fn hooks(
+    resources: &Catalog,
+    config: &binnacle_controlplane::Config,
+    access: &Access,
+) -> HashMap<(&'static str, &'static str), Arc<dyn Hooks>> {
+    let certificates: Arc<dyn Hooks> = Arc::new(RequesterOfCertificates);
+    let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);
+    let mut hooks = HashMap::from(escalation_hooks(&access.roles, &access.authorizer));
+    hooks.insert(("certificates.k8s.io", "CertificateSigningRequest"), certificates);
+    let signers = SignersOfPodCertificates::new(&access.authorizer);
+    hooks.insert(("certificates.k8s.io", "PodCertificateRequest"), Arc::new(signers));
+    let claims = DeviceClaims::new(resources, &access.authorizer);
+    hooks.insert(("resource.k8s.io", "ResourceClaim"), Arc::new(claims));
+    let templates = DeviceClaims::templates(resources, &access.authorizer);
+    hooks.insert(("resource.k8s.io", "ResourceClaimTemplate"), Arc::new(templates));
+    hooks.insert(("", "Service"), services);
+    hooks.extend(policy_hooks(resources, &access.authorizer));
+    hooks
+}
+
+fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
+    // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
+    let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
+    let advertised = config
+        .generic
+        .advertise_address
+        .or(listening)
+        .or_else(default_advertise_address)
+        .map(|ip| SocketAddr::new(ip, address.port()));
+    let ranges = &config.misc.service_cluster_ip_ranges;
+    let ports = &config.misc.service_node_port_range;
+    binnacle_controlplane::Config {
+        service_cidrs: ranges.iter().map(|r| Cidr { address: r.address, prefix: r.prefix }).collect(),
+        node_ports: PortRange { first: ports.first, last: ports.last },
+        advertised,
+        peer_advertised: config.misc.peer_advertised,
+        hostname: config.misc.hostname.clone(),
+        endpoint_reconciler: config.misc.endpoint_reconciler,
+        kubernetes_node_port: config.misc.kubernetes_service_node_port,
+        storage_initialization: config.generic.storage_initialization,
+        leadership: config.misc.leadership,
+        local_apis: local_apis(served),
+        ..binnacle_controlplane::Config::default()
+    }
+}
+
+/// The group versions for which APIServices are kept.
+fn local_apis(served: &Served) -> Vec<LocalApi> {
+    let apis = served.groups().into_iter().flat_map(|group| {
+        group.versions.iter().map(|version| LocalApi {
+            group: group.name.clone(),
+            version: version.version.clone(),
+            group_priority: version.group_priority,
+            version_priority: version.version_priority,
+        })
+    });
+    apis.collect()
+}

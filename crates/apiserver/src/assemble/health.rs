@@ -1,0 +1,93 @@
+//! The health checks of all parts, in the order in which the Go server lists them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use binnacle_controlplane::Step;
+use binnacle_features::Features;
+use binnacle_flowcontrol::FlowControl;
+use binnacle_request::Shutdown;
+use binnacle_server::{Health, HealthMetrics, LogCheck, PingCheck, ShutdownCheck};
+
+use super::apis::Access;
+use crate::encryption::AtRest;
+use crate::health::{InformersCheck, Lost, ORDER, StartedCheck, StepCheck};
+use crate::renewal::{CertificateCheck, Expiry};
+use crate::settings::Storage;
+use crate::stores::Stores;
+use crate::upkeep::Upkeep;
+
+/// What is looked at.
+pub(super) struct Checked<'a> {
+    pub(super) features: &'a Features,
+    pub(super) stores: &'a Stores,
+    pub(super) storage: &'a Storage,
+    pub(super) at_rest: Option<&'a AtRest>,
+    pub(super) own_certificate: Expiry,
+    pub(super) access: &'a Access,
+    pub(super) fairness: Option<&'a Arc<FlowControl>>,
+    pub(super) upkeep: &'a Upkeep,
+    pub(super) lost: &'a Lost,
+    /// What is done at the start.
+    pub(super) steps: Vec<&'a Step>,
+    /// Until then `/livez` takes what is done at the start for done.
+    pub(super) livez_grace: Option<Instant>,
+    pub(super) terminating: Shutdown,
+}
+
+impl Checked<'_> {
+    pub(super) fn health(self, metrics: Arc<HealthMetrics>) -> Health {
+        let health = Health::new(metrics).everywhere(Arc::new(PingCheck)).everywhere(Arc::new(LogCheck::default()));
+        let health = health.alive(Arc::new(CertificateCheck(self.own_certificate.clone())));
+        let mut health = self.stores.add_checks(health, self.storage);
+        if let Some(at_rest) = self.at_rest {
+            health = at_rest.add_checks(health);
+        }
+        let (roles, webhooks) = (self.access.roles.index().clone(), self.access.webhooks.sources());
+        let health = health.ready(Arc::new(InformersCheck { roles, webhooks })).ready(Arc::new(self.lost.clone()));
+        let health =
+            self.steps.iter().filter(|step| self.lists(step)).fold(health, |health, step| self.step(health, step));
+        self.started(health).ready(Arc::new(ShutdownCheck(self.terminating.clone()))).in_order(&ORDER)
+    }
+
+    /// False for steps of what is switched off.
+    fn lists(&self, step: &Step) -> bool {
+        match step.name() {
+            "priority-and-fairness-config-consumer" => self.fairness.is_some(),
+            "start-kube-apiserver-identity-lease-controller"
+            | "start-kube-apiserver-identity-lease-garbage-collector" => self.features.enabled("APIServerIdentity"),
+            _ => true,
+        }
+    }
+
+    fn step(&self, health: Health, step: &Step) -> Health {
+        let health = health.starting(Arc::new(StepCheck::new(step)), self.livez_grace);
+        match step.name() {
+            "kube-apiserver-autoregistration" => {
+                health.starting(Arc::new(StepCheck::named("autoregister-completion", step)), self.livez_grace)
+            }
+            _ => health,
+        }
+    }
+
+    /// What tells by itself that it was begun.
+    fn started(&self, health: Health) -> Health {
+        let (hooks, policies) = (self.access.webhooks.sources(), self.access.admission_policies.policies.clone());
+        let initialized = move || policies.are_read() && hooks.iter().all(|hooks| hooks.are_read());
+        let roles = self.access.roles.index().clone();
+        let counted = self.upkeep.counted();
+        let last = match self.fairness.cloned() {
+            Some(fairness) => StartedCheck::new("priority-and-fairness-filter", move || fairness.is_running()),
+            // It counts from its first request on, and keeps nothing in step.
+            None => StartedCheck::new("max-in-flight-filter", || true),
+        };
+        [
+            StartedCheck::new("start-apiserver-admission-initializer", initialized),
+            StartedCheck::new("generic-apiserver-start-informers", move || roles.ready.is_ready()),
+            StartedCheck::new("storage-object-count-tracker-hook", move || counted.is_done()),
+            last,
+        ]
+        .into_iter()
+        .fold(health, |health, check| health.starting(check, self.livez_grace))
+    }
+}

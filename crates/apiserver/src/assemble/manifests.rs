@@ -1,0 +1,86 @@
+//! Webhooks and policies in files of the server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_admission_manifests::{Directory, Followed, LoadError, Loaded, Manifests, Metrics, StoredTypes};
+use binnacle_admission_policies::Policies;
+use binnacle_admission_webhooks::{Kind, Webhooks};
+use binnacle_builtin::Releases;
+use binnacle_features::Features;
+use binnacle_request::Shutdown;
+use binnacle_scheme::ResourceDescription;
+use prometheus::Registry;
+use tokio::task::JoinSet;
+
+use super::{StartFailure, not_registered};
+use crate::identity::identity;
+
+/// The directories that plugins were told, in force and followed.
+pub(super) struct AdmissionManifests(Vec<Followed>);
+
+impl AdmissionManifests {
+    /// Reads them all for the first time. Their metrics are there only if there are any.
+    pub(super) fn begin(
+        told: &[(&'static str, PathBuf)],
+        features: &Arc<Features>,
+        webhooks: &[Arc<Webhooks>],
+        policies: &Arc<Policies>,
+        registry: &Registry,
+    ) -> Result<Self, StartFailure> {
+        if told.is_empty() {
+            return Ok(Self(Vec::new()));
+        }
+        let metrics = Metrics::register(registry, &identity()).map_err(not_registered)?;
+        let types = types(features);
+        let begin = |(plugin, path): &(&'static str, PathBuf)| {
+            let sort = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin)?;
+            let directory = Directory { sort, path: path.clone() };
+            let put = put_in_force(sort, webhooks, policies);
+            Some(Followed::begin(directory, types.clone(), metrics.clone(), put))
+        };
+        let followed: Result<Vec<Followed>, LoadError> = told.iter().filter_map(begin).collect();
+        Ok(Self(followed?))
+    }
+
+    /// Begins to follow them; the tasks end with the shutdown signal.
+    pub(super) fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        self.0.into_iter().for_each(|followed| followed.follow(tasks, shutdown));
+    }
+}
+
+/// The kinds of manifests, whether the group is served or not.
+fn types(features: &Arc<Features>) -> StoredTypes {
+    let of_admission = |description: &&Arc<ResourceDescription>| {
+        let is_of = |sort: Manifests| sort.kind() == description.kind || sort.binding() == Some(&*description.kind);
+        description.group == "admissionregistration.k8s.io"
+            && description.version == "v1"
+            && Manifests::ALL.into_iter().any(is_of)
+    };
+    let described = binnacle_resources::all().filter(of_admission);
+    StoredTypes::new(
+        described.filter_map(|one| binnacle_builtin::stored_type(one, Releases::default())),
+        features.clone(),
+    )
+}
+
+fn put_in_force(
+    sort: Manifests,
+    webhooks: &[Arc<Webhooks>],
+    policies: &Arc<Policies>,
+) -> impl Fn(&Loaded) + Send + Sync + 'static {
+    let of = |kind: Kind| webhooks.iter().find(|webhooks| webhooks.kind() == kind).cloned();
+    let webhooks = match sort {
+        Manifests::MutatingWebhooks => of(Kind::Mutating),
+        Manifests::ValidatingWebhooks => of(Kind::Validating),
+        Manifests::MutatingPolicies | Manifests::ValidatingPolicies => None,
+    };
+    let policies = policies.clone();
+    move |loaded| match sort {
+        Manifests::MutatingWebhooks | Manifests::ValidatingWebhooks => {
+            webhooks.iter().for_each(|webhooks| webhooks.put_manifests(&loaded.objects));
+        }
+        Manifests::MutatingPolicies => policies.put_mutating_manifests(&loaded.objects, &loaded.bindings),
+        Manifests::ValidatingPolicies => policies.put_validating_manifests(&loaded.objects, &loaded.bindings),
+    }
+}

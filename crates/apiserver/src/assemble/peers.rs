@@ -1,0 +1,34 @@
+//! The way to other servers of the same cluster, where `--peer-ca-file` says whom to believe.
+
+use std::sync::Arc;
+
+use binnacle_aggregator::{Aggregator, PeerMetrics, PeerOptions, Peers};
+use binnacle_controlplane::{PeerAddresses, identity_lease_name};
+use binnacle_registry::Catalog;
+use rustls::client::ResolvesClientCert;
+
+use super::StartFailure;
+use crate::settings::Settings;
+
+/// `None` where requests are not handed on to other servers of the cluster.
+pub(super) fn make(
+    config: &Settings,
+    identity: Option<Arc<dyn ResolvesClientCert>>,
+    resources: &Catalog,
+    aggregator: &Aggregator,
+    metrics: PeerMetrics,
+) -> Result<Option<Peers>, StartFailure> {
+    let (Some(path), Some(identity)) = (&config.misc.peer_ca, identity) else { return Ok(None) };
+    let authorities =
+        std::fs::read(path).map_err(|error| StartFailure::Peers(format!("open {}: {error}", path.display())))?;
+    let options = PeerOptions {
+        name: identity_lease_name(config.misc.hostname.as_deref()).into(),
+        catalog: resources.clone(),
+        aggregator: aggregator.clone(),
+        addresses: PeerAddresses::new(resources.clone()),
+        identity,
+        authorities,
+        metrics,
+    };
+    Peers::new(options).map(Some).map_err(StartFailure::Peers)
+}

@@ -1,0 +1,236 @@
+//! How callers are found out: the authenticators that the flags ask for, in the reference's order.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_authn::config::AnonymousConfig;
+use binnacle_authn::{
+    Anonymous, Authenticator, AuthnError, Authorities, AuthoritiesError, Bearer, BootstrapTokens, CacheTimes, FailFast,
+    FrontProxy, FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
+    TokenAuthenticator, TokenCache, TokenCacheMetrics, TokenFile, TokenFileError, TokenUnion, Union, WebhookOptions,
+    WebhookTokens, WebhookVersion, X509,
+};
+use binnacle_controlplane::RequestHeader;
+use binnacle_egress::{Dialer, Egress, Network};
+use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
+use binnacle_meta::Text;
+use binnacle_registry::Catalog;
+use binnacle_server::{Authentication, Metrics};
+use binnacle_specials::TokenIssuer;
+use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
+
+use crate::bound_objects::CachedObjects;
+use crate::issuers::MadeIssuers;
+use crate::settings;
+
+/// Why callers cannot be found out as the flags want.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AuthenticationError {
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    #[error(transparent)]
+    Authorities(#[from] AuthoritiesError),
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
+    #[error("failed to parse service-account-issuer-key-file: {0}")]
+    SigningKey(#[source] KeyFileError),
+    #[error("cannot use the server's own key for service account tokens: {0}")]
+    OwnKey(#[from] KeyError),
+    #[error(transparent)]
+    Webhook(#[from] KubeconfigError),
+    #[error("cannot call the token webhook: {0}")]
+    WebhookTarget(#[source] TargetError),
+    #[error("cannot register metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    #[error(transparent)]
+    Memory(#[from] AuthnError),
+}
+
+/// What was read from the files that flags name.
+pub(crate) struct Named {
+    tokens: Option<TokenFile>,
+    pub(crate) clients: Option<Bundle>,
+    pub(crate) proxies: Option<Bundle>,
+    signing: Option<PrivateKey>,
+    keys: Vec<PublicKey>,
+    webhook: Option<WebhookTokens>,
+}
+
+/// Authorities, and the PEM text that names them.
+#[derive(Clone)]
+pub(crate) struct Bundle {
+    pub(crate) authorities: Arc<Authorities>,
+    pub(crate) pem: String,
+}
+
+impl Bundle {
+    /// `what` is what they are there for, which messages tell beside the path.
+    fn load(what: &str, path: &Path) -> Result<Self, AuthoritiesError> {
+        let shown = path.display().to_string();
+        let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
+        Self::new(&format!("{what}::{shown}"), &pem)
+    }
+
+    /// `path` is for messages.
+    pub(crate) fn new(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
+        let authorities = Arc::new(Authorities::from_pem(path, pem)?);
+        Ok(Self { authorities, pem: String::from_utf8_lossy(pem).into_owned() })
+    }
+}
+
+impl Named {
+    pub(crate) fn load(flags: &settings::Authentication, egress: &Egress) -> Result<Self, AuthenticationError> {
+        let mut keys = Vec::new();
+        for path in &flags.service_accounts.key_files {
+            keys.extend(load_public(path)?);
+        }
+        let tokens = |webhook| webhook_tokens(webhook, egress.dialer(Network::ControlPlane), audiences(flags));
+        Ok(Self {
+            tokens: flags.token_auth_file.as_deref().map(TokenFile::load).transpose()?,
+            clients: flags.client_ca_file.as_deref().map(|path| Bundle::load("client-ca-bundle", path)).transpose()?,
+            proxies: flags
+                .request_header
+                .as_ref()
+                .map(|header| Bundle::load("request-header", &header.client_ca_file))
+                .transpose()?,
+            signing: flags
+                .service_accounts
+                .signing_key_file
+                .as_deref()
+                .map(load_private)
+                .transpose()
+                .map_err(AuthenticationError::SigningKey)?,
+            keys,
+            webhook: flags.webhook.as_ref().map(tokens).transpose()?,
+        })
+    }
+
+    /// The keys of service account tokens: those that were named, or else the server's own.
+    pub(crate) fn service_account_keys(&mut self, own: &str) -> Result<ServiceAccountKeys, AuthenticationError> {
+        let signing = match self.signing.take() {
+            Some(key) => key,
+            None => private_from_pem(own.as_bytes())?,
+        };
+        let mut verifying = std::mem::take(&mut self.keys);
+        // Without a named key to sign with, our own does, and must then be among those that count.
+        if verifying.is_empty() || !verifying.iter().any(|key| key.id() == signing.public().id()) {
+            verifying.push(signing.public().clone());
+        }
+        Ok(ServiceAccountKeys { signing: Arc::new(signing), verifying })
+    }
+}
+
+/// What signs and verifies service account tokens.
+pub(crate) struct ServiceAccountKeys {
+    signing: Arc<PrivateKey>,
+    pub(crate) verifying: Vec<PublicKey>,
+}
+
+impl ServiceAccountKeys {
+    /// How tokens are made, as the flags want.
+    pub(crate) fn issuer(&self, flags: &settings::Authentication) -> TokenIssuer {
+        let of = &flags.service_accounts;
+        TokenIssuer {
+            key: self.signing.clone(),
+            issuer: of.issuers.first().map(Text::from).unwrap_or_default(),
+            audiences: audiences(flags),
+            max_seconds: i64::try_from(of.max_expiration.as_secs()).unwrap_or(i64::MAX),
+            extends: of.extends,
+        }
+    }
+}
+
+/// The names by which the API knows itself.
+pub(crate) fn audiences(flags: &settings::Authentication) -> Vec<Text> {
+    flags.api_audiences.iter().map(Text::from).collect()
+}
+
+/// How long it is remembered who holds a token.
+const TOKEN_TIMES: CacheTimes = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };
+/// The longest that one call of the token webhook may take.
+const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn webhook_tokens(
+    flags: &settings::Webhook,
+    dialer: Option<Arc<Dialer>>,
+    audiences: Vec<Text>,
+) -> Result<WebhookTokens, AuthenticationError> {
+    let target = binnacle_webhook::Target { dialer, ..load(&flags.config_file)? };
+    let client = Client::new(target, WEBHOOK_TIMEOUT).map_err(AuthenticationError::WebhookTarget)?;
+    let version = if flags.version == "v1" { WebhookVersion::V1 } else { WebhookVersion::V1beta1 };
+    Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
+}
+
+/// What the flags say of proxies in front, as others are told of it.
+pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
+    let header = flags.request_header.as_ref()?;
+    Some(RequestHeader {
+        client_ca: proxies?.pem.clone(),
+        allowed_names: header.allowed_names.clone(),
+        username_headers: header.username_headers.clone(),
+        uid_headers: header.uid_headers.clone(),
+        group_headers: header.group_headers.clone(),
+        extra_header_prefixes: header.extra_prefixes.clone(),
+    })
+}
+
+/// Proxies in front, then certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
+pub(crate) fn build(
+    flags: &settings::Authentication,
+    named: Named,
+    issuers: &MadeIssuers,
+    clients: &Bundle,
+    keys: &ServiceAccountKeys,
+    resources: &Catalog,
+    metrics: &Metrics,
+) -> Result<Authentication, AuthenticationError> {
+    let audiences = audiences(flags);
+    let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
+    if let Some(file) = named.tokens {
+        tokens.push(Box::new(file.for_audiences(audiences.clone())));
+    }
+    let options = ServiceAccountOptions {
+        issuers: flags.service_accounts.issuers.iter().map(Text::from).collect(),
+        keys: keys.verifying.clone(),
+        audiences: audiences.clone(),
+        lookup: flags.service_accounts.lookup,
+    };
+    let objects = Arc::new(CachedObjects::new(resources.clone()));
+    let counters = ServiceAccountMetrics::new(metrics.registry())?;
+    tokens.push(Box::new(ServiceAccountTokens::new(options, objects.clone(), counters)));
+    if flags.bootstrap_tokens {
+        tokens.push(Box::new(BootstrapTokens::new(objects, audiences.clone())));
+    }
+    tokens.push(Box::new(issuers.issuers.clone()));
+    let cache = TokenCacheMetrics::register(metrics.registry())?;
+    if let (Some(webhook), Some(flags)) = (named.webhook, &flags.webhook) {
+        let times = CacheTimes { success: flags.cache_ttl, failure: flags.cache_ttl };
+        tokens.push(Box::new(TokenCache::new(webhook, times, cache.clone())?));
+    }
+    let tokens = TokenCache::new(TokenUnion::new(tokens), TOKEN_TIMES, cache)?;
+
+    let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect::<Vec<_>>();
+    let mut known: Vec<Box<dyn Authenticator>> = Vec::new();
+    let (mut proxy_headers, mut proxy_prefixes) = (Vec::new(), Vec::new());
+    if let (Some(header), Some(proxies)) = (&flags.request_header, named.proxies) {
+        let options = FrontProxyOptions {
+            allowed_names: header.allowed_names.clone(),
+            username_headers: lower(&header.username_headers),
+            uid_headers: lower(&header.uid_headers),
+            group_headers: lower(&header.group_headers),
+            extra_prefixes: lower(&header.extra_prefixes),
+        };
+        proxy_headers = [&options.username_headers[..], &options.uid_headers, &options.group_headers].concat();
+        proxy_prefixes.clone_from(&options.extra_prefixes);
+        known.push(Box::new(FrontProxy::new(proxies.authorities, options, audiences.clone())));
+    }
+    known.push(Box::new(X509::new(clients.authorities.clone()).counted(metrics.registry())?));
+    known.push(Box::new(Bearer::new(tokens)));
+    let known = Union::new(known);
+    let authenticator: Arc<dyn Authenticator> = match &issuers.anonymous {
+        AnonymousConfig { enabled: true, paths } => Arc::new(FailFast(known, Anonymous::for_paths(paths.clone()))),
+        AnonymousConfig { enabled: false, .. } => Arc::new(known),
+    };
+    Ok(Authentication { authenticator, audiences, proxy_headers, proxy_prefixes })
+}

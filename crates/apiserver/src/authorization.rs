@@ -1,0 +1,144 @@
+//! The authorizers that flags and files ask for, and what they look at.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_authz::{
+    Abac, AlwaysAllowPaths, Attributes, AuthorizationConfig, Authorizer, AuthorizerMode, ConfigFile, Decision, Metrics,
+    Node, NodeGraph, Parts, Rbac, Reloading,
+};
+use binnacle_config::{Followed, ReloadMetrics};
+use binnacle_controlplane::{RolesFeed, follow_nodes, node_rules};
+use binnacle_egress::Dialer;
+use binnacle_endpoints::UnsafeDeletes;
+use binnacle_meta::read_error;
+use binnacle_registry::Catalog;
+use binnacle_request::{BoxFuture, RequestInfo, Shutdown, User};
+use binnacle_supervise::supervise;
+use tokio::task::JoinSet;
+
+use crate::identity::identity;
+use crate::settings::{Authorization, Source};
+
+/// Why the server cannot decide anything.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct AuthorizationError(String);
+
+/// Who may delete objects that cannot be read: whoever has the verb of its own for that (KEP-3926).
+pub(crate) struct UnsafeDeletion(pub(crate) Arc<dyn Authorizer>);
+
+const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
+
+impl UnsafeDeletes for UnsafeDeletion {
+    fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let attributes = Attributes { verb: UNSAFE_DELETE, ..Attributes::of(info, user) };
+            match self.0.authorize(&attributes).await {
+                Ok(Decision::Allow(_)) => Ok(()),
+                Ok(decision) => Err(format!("not permitted to do {UNSAFE_DELETE:?}, reason: {}", decision.reason())),
+                Err(error) => Err(format!("error while checking permission for {UNSAFE_DELETE:?}, {error}")),
+            }
+        })
+    }
+}
+
+/// What was read from files, before anything has happened that could be left behind.
+pub(crate) struct Prepared {
+    config: AuthorizationConfig,
+    /// The file that the configuration is from, and its bytes.
+    file: Option<(PathBuf, Vec<u8>)>,
+    abac: Option<Arc<Abac>>,
+    paths: Option<Arc<AlwaysAllowPaths>>,
+}
+
+/// The authorizers of a server.
+pub(crate) struct Made {
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) roles: Arc<RolesFeed>,
+    nodes: Option<Arc<NodeGraph>>,
+    file: Option<(ConfigFile, Arc<Reloading>)>,
+}
+
+impl Prepared {
+    pub(crate) fn load(flags: &Authorization) -> Result<Self, AuthorizationError> {
+        let (config, file) = match &flags.source {
+            Source::Flags(config) => (config.clone(), None),
+            Source::File(path) => {
+                let data =
+                    std::fs::read(path).map_err(|error| failed(read_error(&path.display().to_string(), &error)))?;
+                let config = AuthorizationConfig::parse(&data, &[]).map_err(failed)?;
+                (config, Some((path.clone(), data)))
+            }
+        };
+        let policies = has(&config, &AuthorizerMode::Abac).then_some(flags.policy_file.as_deref());
+        let abac = match policies {
+            None => None,
+            Some(None) => return Err(failed("authorization-mode ABAC's authorization policy file not passed")),
+            Some(Some(path)) => Some(Arc::new(Abac::load(path).map_err(invalid)?)),
+        };
+        let paths = match &flags.always_allow_paths[..] {
+            [] => None,
+            paths => Some(Arc::new(AlwaysAllowPaths::new(paths).map_err(failed)?)),
+        };
+        Ok(Self { config, file, abac, paths })
+    }
+
+    /// Makes the authorizers. Nothing is followed before [`Made::follow`].
+    pub(crate) fn make(
+        self,
+        resources: &Catalog,
+        dialer: Option<Arc<Dialer>>,
+        registry: &prometheus::Registry,
+    ) -> Result<Made, AuthorizationError> {
+        let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
+        // Who writes roles is judged by roles, whatever decides otherwise.
+        let roles = RolesFeed::new(resources.clone());
+        let rbac = has(&self.config, &AuthorizerMode::Rbac).then(|| Arc::new(Rbac::new(roles.index().clone())));
+        let (mut nodes, mut node) = (None, None);
+        if has(&self.config, &AuthorizerMode::Node) {
+            let graph = NodeGraph::new(Some(metrics.clone()));
+            let rules = node_rules().map_err(|status| failed(status.message()))?;
+            node = Some(Arc::new(Node::new(graph.clone(), rules)));
+            nodes = Some(graph);
+        }
+        let parts = Parts { abac: self.abac, node, rbac, paths: self.paths, metrics, dialer };
+        let union = parts.assemble(&self.config).map_err(invalid)?;
+        let Some((path, data)) = self.file else {
+            return Ok(Made { authorizer: Arc::new(union), roles, nodes, file: None });
+        };
+        let reloading = Reloading::new(union);
+        let metrics = ReloadMetrics::register(registry, "authorization", &identity()).map_err(failed)?;
+        let file = ConfigFile { file: Followed::new(path, data), parts, config: self.config, metrics };
+        Ok(Made { authorizer: reloading.clone(), roles, nodes, file: Some((file, reloading)) })
+    }
+}
+
+impl Made {
+    /// Begins to keep all in step with the store and the file; the tasks end with the shutdown signal.
+    pub(crate) fn follow(self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
+        self.roles.start(tasks, shutdown);
+        if let Some(graph) = &self.nodes {
+            follow_nodes(graph, resources, tasks, shutdown);
+        }
+        if let Some((file, reloading)) = self.file {
+            let (file, shutdown) = (Arc::new(tokio::sync::Mutex::new(file)), shutdown.clone());
+            tasks.spawn(supervise("authorization config", move || {
+                let (file, reloading, shutdown) = (file.clone(), reloading.clone(), shutdown.clone());
+                async move { file.lock().await.follow(reloading, shutdown).await }
+            }));
+        }
+    }
+}
+
+fn has(config: &AuthorizationConfig, mode: &AuthorizerMode) -> bool {
+    config.authorizers.iter().any(|authorizer| authorizer.mode == *mode)
+}
+
+fn invalid(why: impl std::fmt::Display) -> AuthorizationError {
+    AuthorizationError(format!("invalid authorization config: {why}"))
+}
+
+fn failed(why: impl ToString) -> AuthorizationError {
+    AuthorizationError(why.to_string())
+}

@@ -1,0 +1,182 @@
+//! The objects that tokens depend on, as the watch caches have them.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use binnacle_authn::service_account::{BoundKind, BoundObjects, LegacySecret, ObjectState};
+use binnacle_authn::{AuthnError, BootstrapSecret, BootstrapSecrets, Recent};
+use binnacle_meta::{Status, StatusReason, Time};
+use binnacle_patch::apply::track_update;
+use binnacle_registry::{Catalog, Context, MANAGER, Match, Resource, UpdateOptions, object};
+use binnacle_request::BoxFuture;
+use binnacle_schema::Value;
+use binnacle_store::Revision;
+use parking_lot::Mutex;
+
+/// How many objects are remembered by what counts of them, so that they need not be decoded for each request.
+const REMEMBERED: usize = 16384;
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+
+/// Answers from the resources of this server.
+pub(crate) struct CachedObjects {
+    resources: Catalog,
+    /// An object at a revision never changes.
+    states: Mutex<Recent<(BoundKind, Revision), Arc<ObjectState>>>,
+}
+
+impl CachedObjects {
+    pub(crate) fn new(resources: Catalog) -> Self {
+        Self { resources, states: Mutex::new(Recent::new(REMEMBERED)) }
+    }
+
+    fn resource(&self, kind: BoundKind) -> Result<Arc<Resource>, Status> {
+        let plural = match kind {
+            BoundKind::ServiceAccount => "serviceaccounts",
+            BoundKind::Pod => "pods",
+            BoundKind::Secret => "secrets",
+            BoundKind::Node => "nodes",
+        };
+        self.resources.require("", "v1", plural)
+    }
+
+    async fn find(
+        &self,
+        kind: BoundKind,
+        namespace: &str,
+        name: &str,
+        surely: bool,
+    ) -> Result<Option<Arc<ObjectState>>, Status> {
+        let resource = self.resource(kind)?;
+        let freshness = if surely { Match::Consistent } else { Match::Any };
+        let found = resource.get(&Context::internal(namespace), name, freshness).await;
+        let Some(entry) = unless_absent(found)? else { return Ok(None) };
+        let key = (kind, entry.revision());
+        if let Some(known) = self.states.lock().get(&key) {
+            return Ok(Some(known.clone()));
+        }
+        let object = resource.collection.decode(entry.value(), entry.revision())?;
+        let deleted = Time::parse(object.str_at(&["metadata", "deletionTimestamp"])).ok();
+        let state = ObjectState { uid: object::uid(&object).into(), deleted: deleted.map(|at| at.unix_seconds()) };
+        let state = Arc::new(state);
+        self.states.lock().insert(key, state.clone());
+        Ok(Some(state))
+    }
+
+    async fn with_token(&self, namespace: &str, name: &str) -> Result<Option<LegacySecret>, Status> {
+        let secrets = self.resource(BoundKind::Secret)?;
+        let context = Context::internal(namespace);
+        let cached = unless_absent(secrets.get_object(&context, name, Match::Any).await)?;
+        let found = match cached {
+            Some(found) => Some(found),
+            None => unless_absent(secrets.get_object(&context, name, Match::Consistent).await)?,
+        };
+        Ok(found.map(|stored| {
+            let secret = stored.object;
+            let label = |key: &str| secret.str_at(&["metadata", "labels", key]).into();
+            LegacySecret {
+                uid: object::uid(&secret).into(),
+                deleted: object::is_deleting(&secret),
+                token: BASE64_STANDARD.decode(secret.str_at(&["data", "token"])).unwrap_or_default(),
+                invalid_since: label(INVALID_SINCE),
+                last_used: label(LAST_USED),
+            }
+        }))
+    }
+
+    async fn label(&self, namespace: &str, name: &str, uid: &str, day: &str) -> Result<(), Status> {
+        let secrets = self.resource(BoundKind::Secret)?;
+        let context = Context::internal(namespace);
+        let options = UpdateOptions { uid: Some(uid.into()), ..UpdateOptions::default() };
+        let mut change = |old: Option<&Value>| {
+            let mut secret = old.cloned().ok_or_else(|| Status::not_found(&secrets.group_resource(), name))?;
+            secret.make_at(&["metadata", "labels"]).insert(LAST_USED, day);
+            track_update(&secrets.update_by(&context, MANAGER, ""), old, &mut secret);
+            Ok(secret.into())
+        };
+        secrets.update(&context, name, &options, &mut change).await.map(drop)
+    }
+}
+
+impl BoundObjects for CachedObjects {
+    fn state<'a>(
+        &'a self,
+        kind: BoundKind,
+        namespace: &'a str,
+        name: &'a str,
+        surely: bool,
+    ) -> BoxFuture<'a, Result<Option<Arc<ObjectState>>, AuthnError>> {
+        Box::pin(async move { self.find(kind, namespace, name, surely).await.map_err(failure) })
+    }
+
+    fn legacy_secret<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<LegacySecret>, AuthnError>> {
+        Box::pin(async move { self.with_token(namespace, name).await.map_err(failure) })
+    }
+
+    fn owns_secret<'a>(&'a self, namespace: &'a str, account: &'a str, secret: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Ok(accounts) = self.resource(BoundKind::ServiceAccount) else { return false };
+            let found = accounts.get_object(&Context::internal(namespace), account, Match::Any).await;
+            found.is_ok_and(|stored| {
+                stored.object.list_at(&["secrets"]).iter().any(|reference| reference.str_at(&["name"]) == secret)
+            })
+        })
+    }
+
+    fn note_use<'a>(&'a self, namespace: &'a str, secret: &'a str, uid: &'a str, day: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Err(status) = self.label(namespace, secret, uid, day).await {
+                let error = status.message();
+                tracing::error!(
+                    "Failed to label legacy service account token {namespace}/{secret} with last-used date, err: {error}"
+                );
+            }
+        })
+    }
+}
+
+/// Where bootstrap tokens live.
+const SYSTEM: &str = "kube-system";
+
+impl BootstrapSecrets for CachedObjects {
+    fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>> {
+        Box::pin(async move {
+            let secrets = self.resource(BoundKind::Secret).map_err(failure)?;
+            let found = secrets.get_object(&Context::internal(SYSTEM), name, Match::Any).await;
+            let found = unless_absent(found).map_err(failure)?;
+            Ok(found.map(|stored| {
+                let secret = stored.object;
+                let data = |key: &str| {
+                    let bytes = BASE64_STANDARD.decode(secret.str_at(&["data", key])).unwrap_or_default();
+                    String::from_utf8(bytes).unwrap_or_default().into()
+                };
+                BootstrapSecret {
+                    kind: secret.str_at(&["type"]).into(),
+                    deleted: object::is_deleting(&secret),
+                    id: data("token-id"),
+                    secret: data("token-secret"),
+                    expiration: data("expiration"),
+                    usage_authentication: data("usage-bootstrap-authentication"),
+                    extra_groups: data("auth-extra-groups"),
+                }
+            }))
+        })
+    }
+}
+
+fn failure(status: Status) -> AuthnError {
+    AuthnError(status.message().to_owned())
+}
+
+fn unless_absent<T>(found: Result<T, Status>) -> Result<Option<T>, Status> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(status) if status.is(StatusReason::NotFound) => Ok(None),
+        Err(status) => Err(status),
+    }
+}

@@ -1,0 +1,290 @@
+//! Where the server keeps what must outlive it, and files that nobody else may read.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A directory of ours. One that this start created is removed again unless [`keep`](Self::keep) is called, so that a
+/// start that fails leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    at_end: AtEnd,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AtEnd {
+    Keep,
+    /// This start made it, but another process may have begun to use it since: it goes only if it is still empty.
+    RemoveIfEmpty,
+    /// It is nobody else's: it goes with everything in it.
+    Remove,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use the data directory {path}: {error}")]
+pub(crate) struct DataDirError {
+    path: String,
+    error: io::Error,
+}
+
+/// True when files must outlive the machine's power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    Lasting,
+    /// They are gone with the process anyway.
+    Passing,
+}
+
+/// What the server itself puts into its directory, and what file systems do.
+const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", "server-ca.crt", "lost+found"];
+
+impl DataDir {
+    /// Opens or creates a directory that stays.
+    pub(crate) fn open(path: &Path) -> Result<Self, DataDirError> {
+        let failed = |error| DataDirError { path: path.display().to_string(), error };
+        let missing: Vec<&Path> = path.ancestors().skip(1).take_while(|path| !path.exists()).collect();
+        for parent in missing.into_iter().rev().filter(|path| !path.as_os_str().is_empty()) {
+            match create_private(parent) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        let at_end = match create_private(path) {
+            Ok(()) => AtEnd::RemoveIfEmpty,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {
+                keep_to_itself(path).map_err(failed)?;
+                AtEnd::Keep
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(failed(io::Error::new(io::ErrorKind::NotADirectory, "it is not a directory")));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        // The working directory may change its meaning, the greeting and the kubeconfig's user should not.
+        let path = path.canonicalize().map_err(failed)?;
+        Ok(Self { path, at_end })
+    }
+
+    /// Creates a directory that goes away with this value.
+    pub(crate) fn temporary() -> Result<Self, DataDirError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+        let path = std::env::temp_dir().join(format!("binnacle-{}-{number}-{nanos}", std::process::id()));
+        // Fails when somebody else has made it: a name in a shared directory can be guessed.
+        match create_private(&path) {
+            Ok(()) => Ok(Self { path, at_end: AtEnd::Remove }),
+            Err(error) => Err(DataDirError { path: path.display().to_string(), error }),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A directory inside of this one that only its owner can enter, whatever holds for this one.
+    pub(crate) fn private(&self, name: &str) -> Result<PathBuf, DataDirError> {
+        let path = self.path.join(name);
+        let made = match create_private(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => close_to_others(&path),
+            made => made,
+        };
+        match made {
+            Ok(()) => Ok(path),
+            Err(error) => Err(DataDirError { path: path.display().to_string(), error }),
+        }
+    }
+
+    /// Says that no other process can be using it: its lock is ours.
+    pub(crate) fn locked(&mut self) {
+        if self.at_end == AtEnd::RemoveIfEmpty {
+            self.at_end = AtEnd::Remove;
+        }
+    }
+
+    /// Says that the start has succeeded.
+    pub(crate) fn keep(&mut self) {
+        self.at_end = AtEnd::Keep;
+    }
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        let removed = match self.at_end {
+            AtEnd::Keep => Ok(()),
+            AtEnd::RemoveIfEmpty => fs::remove_dir(&self.path),
+            AtEnd::Remove => fs::remove_dir_all(&self.path),
+        };
+        if let Err(error) = removed {
+            tracing::debug!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// The directory of a server that was not told one: the system's for root, the user's own for everybody else.
+pub(crate) fn default_path() -> Option<PathBuf> {
+    let root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    if root {
+        return Some(PathBuf::from("/var/lib/binnacle"));
+    }
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
+    Some(data.or_else(|| Some(set("HOME")?.join(".local/share")))?.join("binnacle"))
+}
+
+/// Writes a file that only its owner can read, as a whole or not at all.
+pub(crate) fn write_private(path: &Path, contents: &[u8], durability: Durability) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|present| present == contents) {
+        return close_to_others(path);
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let written = file
+        // Whatever the mask of the process takes away.
+        .set_permissions(Permissions::from_mode(0o600))
+        .and_then(|()| file.write_all(contents))
+        .and_then(|()| if durability == Durability::Lasting { file.sync_all() } else { Ok(()) })
+        .and_then(|()| fs::rename(&new, path));
+    if let Err(error) = written {
+        // On a full disk what was begun takes room that others need; that it cannot go changes nothing.
+        let _ = fs::remove_file(&new);
+        return Err(error);
+    }
+    sync_directory_of(path, durability)
+}
+
+/// Makes the name of a file outlive the machine's power.
+pub(crate) fn sync_directory_of(path: &Path, durability: Durability) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if durability == Durability::Lasting => File::open(parent)?.sync_all(),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the rights of everybody but the owner away, with a word.
+pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode & 0o700))?;
+    tracing::warn!("others could read {} (mode {mode:04o}): it is for its owner only now", path.display());
+    Ok(())
+}
+
+/// Says that others can read a secret that is not the server's to change.
+pub(crate) fn warn_if_open(path: &Path) {
+    if let Ok(file) = fs::metadata(path)
+        && file.mode() & 0o007 != 0
+    {
+        tracing::warn!(
+            "everybody on this machine can read the key in {} (mode {:04o})",
+            path.display(),
+            file.mode() & 0o7777
+        );
+    }
+}
+
+/// A directory that others may enter is closed to them if nothing but the server's own things are in it. Otherwise it
+/// may be anything, a home or `/tmp`, and closing it would break what is not ours.
+fn keep_to_itself(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if !name.to_str().is_some_and(|name| OURS.contains(&name.trim_end_matches(".new"))) {
+            return Err(io::Error::other(format!(
+                "others can read it (mode {mode:04o}) and there are other things in it, such as {}; name a directory of \
+                 its own",
+                name.to_string_lossy()
+            )));
+        }
+    }
+    close_to_others(path)
+}
+
+/// Whatever the mask of the process takes away, the owner can use it.
+fn create_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_failed_start_leaves() {
+        let base = DataDir::temporary().unwrap();
+        let fresh = base.path().join("a/b");
+        drop(DataDir::open(&fresh).unwrap());
+        assert!(!fresh.exists());
+        // Without its lock, what somebody else may have put there is not touched.
+        for locked in [false, true] {
+            let mut dir = DataDir::open(&fresh).unwrap();
+            dir.private("store").unwrap();
+            if locked {
+                fs::remove_dir_all(&fresh).unwrap();
+                dir = DataDir::open(&fresh).unwrap();
+                dir.private("store").unwrap();
+                dir.locked();
+            }
+            drop(dir);
+            assert_eq!(fresh.exists(), !locked);
+        }
+        let mut kept = DataDir::open(&fresh).unwrap();
+        kept.keep();
+        drop(kept);
+        assert_eq!(fs::metadata(&fresh).unwrap().mode() & 0o777, 0o700);
+        drop(DataDir::open(&fresh).unwrap());
+        assert!(fresh.exists());
+        let file = fresh.join("file");
+        fs::write(&file, "old").unwrap();
+        write_private(&file, b"new", Durability::Lasting).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        let error = DataDir::open(&file).unwrap_err().to_string();
+        assert_eq!(error, format!("cannot use the data directory {}: it is not a directory", file.display()));
+    }
+
+    #[test]
+    fn what_others_can_read_is_mended_or_refused() {
+        let base = DataDir::temporary().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let open_up = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let path = base.path().join("data");
+        let mut data = DataDir::open(&path).unwrap();
+        data.keep();
+        let pki = data.private("pki").unwrap();
+        for (directory, secret) in [(0o755, 0o644), (0o777, 0o666), (0o750, 0o640), (0o700, 0o600)] {
+            let key = pki.join("a.key");
+            fs::write(&key, "secret").unwrap();
+            open_up(&path, directory);
+            open_up(&pki, directory);
+            open_up(&key, secret);
+            let data = DataDir::open(&path).unwrap();
+            data.private("pki").unwrap();
+            write_private(&key, b"secret", Durability::Passing).unwrap();
+            assert_eq!((mode(&path), mode(&pki), mode(&key)), (0o700, 0o700, 0o600), "{directory:o}");
+        }
+        // What may be somebody's home is not touched, unless it is closed already.
+        fs::write(path.join("letter"), "").unwrap();
+        DataDir::open(&path).unwrap();
+        open_up(&path, 0o755);
+        let error = DataDir::open(&path).unwrap_err().to_string();
+        assert!(error.contains("others can read it (mode 0755)") && error.contains("such as letter"), "{error}");
+        assert_eq!(mode(&path), 0o755);
+    }
+}

@@ -1,0 +1,89 @@
+//! Encryption at rest, as the flags ask for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_encryption::{EncryptedStore, Encryption, Metrics, StorageKeys, follow, load};
+use binnacle_registry::StorageOptions;
+use binnacle_request::BoxFuture;
+use binnacle_resources::key_prefixes;
+use binnacle_server::{Health, HealthCheck};
+use binnacle_supervise::supervise;
+use prometheus::Registry;
+use tokio::task::JoinHandle;
+
+use crate::assemble::{StartFailure, not_registered};
+use crate::health::StartedCheck;
+use crate::identity::identity;
+use crate::settings::Storage;
+
+/// What stands between the resources and the stores. Reloading ends with the value.
+pub(crate) struct AtRest {
+    encryption: Arc<Encryption>,
+    reloading: Option<JoinHandle<()>>,
+}
+
+impl AtRest {
+    /// Reads the file, if one is named. `root` is how all keys begin.
+    pub(crate) async fn open(storage: &Storage, root: &str, registry: &Registry) -> Result<Option<Self>, StartFailure> {
+        let metrics = Metrics::new(registry, &identity()).map_err(not_registered)?;
+        let Some(path) = &storage.encryption_file else { return Ok(None) };
+        let loaded = load(path, storage.encryption_reload, &metrics).await?;
+        metrics.in_use(&loaded.hash);
+        let keys = StorageKeys::new(root, key_prefixes());
+        let encryption = Arc::new(Encryption::new(keys, loaded.transformers, metrics));
+        let reloading = storage.encryption_reload.then(|| {
+            let (path, encryption): (PathBuf, _) = (path.clone(), Arc::clone(&encryption));
+            tokio::spawn(supervise("encryption config", move || {
+                let (path, encryption) = (path.clone(), Arc::clone(&encryption));
+                async move { follow(&path, loaded.hash, encryption).await }
+            }))
+        });
+        Ok(Some(Self { encryption, reloading }))
+    }
+
+    /// The same stores behind encryption.
+    pub(crate) fn wrap(&self, options: StorageOptions) -> StorageOptions {
+        let wrap = |store| Arc::new(EncryptedStore::new(store, Arc::clone(&self.encryption))) as Arc<_>;
+        StorageOptions {
+            store: wrap(options.store),
+            overrides: options.overrides.into_iter().map(|(resource, store)| (resource, wrap(store))).collect(),
+            ..options
+        }
+    }
+
+    /// The health check of KMS plugins, where there are or may come to be any.
+    pub(crate) fn add_checks(&self, health: Health) -> Health {
+        let health = match &self.reloading {
+            Some(reloading) => {
+                let reloading = reloading.abort_handle();
+                health.everywhere(StartedCheck::new("start-encryption-provider-config-automatic-reload", move || {
+                    !reloading.is_finished()
+                }))
+            }
+            None if !self.encryption.now().uses_kms() => return health,
+            None => health,
+        };
+        health.usable(Arc::new(KmsProviders(Arc::clone(&self.encryption))))
+    }
+}
+
+impl Drop for AtRest {
+    fn drop(&mut self) {
+        if let Some(reloading) = &self.reloading {
+            reloading.abort();
+        }
+    }
+}
+
+struct KmsProviders(Arc<Encryption>);
+
+impl HealthCheck for KmsProviders {
+    fn name(&self) -> &str {
+        "kms-providers"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { self.0.now().check().check().await })
+    }
+}

@@ -1,0 +1,46 @@
+//! Priority and fairness, put together: the seats of the flags, the sizes of the caches, the objects of the store.
+
+use std::sync::Arc;
+
+use binnacle_controlplane::follow_flow_control;
+use binnacle_flowcontrol::{FlowControl, ListSize};
+use binnacle_registry::Catalog;
+use binnacle_request::{RequestInfo, Shutdown};
+use binnacle_server::Metrics;
+use binnacle_supervise::supervise;
+use tokio::task::JoinSet;
+
+use crate::assemble::{StartFailure, not_registered};
+use crate::settings::Generic;
+
+/// What shares the limits out, if that is wanted. It follows its objects until the shutdown.
+pub(crate) fn start(
+    generic: &Generic,
+    resources: &Catalog,
+    metrics: &Metrics,
+    tasks: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) -> Result<Option<Arc<FlowControl>>, StartFailure> {
+    if !generic.priority_and_fairness {
+        return Ok(None);
+    }
+    let total = u32::try_from(generic.max_requests + generic.max_mutating_requests).unwrap_or(u32::MAX);
+    let counted = resources.clone();
+    let counts = Arc::new(move |info: &RequestInfo| {
+        let stats = counted.find(&info.api_group, &info.api_version, &info.resource)?.collection.cache.stats();
+        Some(ListSize { objects: stats.objects as u64, bytes: stats.bytes as u64 })
+    });
+    let control = FlowControl::new(total, counts, metrics.registry()).map_err(not_registered)?;
+    if let Err(status) = follow_flow_control(&control, resources, tasks, shutdown) {
+        // Without its objects, what every server has holds: administrators first, the others share a little.
+        tracing::warn!("flow schemas are not followed: {}", status.message());
+    }
+    let (adjusted, stopped) = (control.clone(), shutdown.fired());
+    tasks.spawn(async move {
+        tokio::select! {
+            () = supervise("flow control seats", || adjusted.clone().run()) => {}
+            () = stopped => {}
+        }
+    });
+    Ok(Some(control))
+}

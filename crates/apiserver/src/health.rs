@@ -1,0 +1,224 @@
+//! The health checks of this program's parts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use binnacle_admission_webhooks::Webhooks;
+use binnacle_authz::RbacIndex;
+use binnacle_controlplane::Step;
+use binnacle_request::BoxFuture;
+use binnacle_server::HealthCheck;
+use binnacle_store::Store;
+use tokio::task::JoinSet;
+
+/// The store answers. Probes know it by the name of the store that the reference has.
+pub(crate) struct StoreCheck {
+    pub(crate) name: String,
+    pub(crate) store: Arc<dyn Store>,
+    /// How long the store may take.
+    pub(crate) patience: Duration,
+    /// Ask whether the store should be sent work, not only whether it can serve.
+    pub(crate) ready: bool,
+}
+
+impl HealthCheck for StoreCheck {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn group(&self) -> Option<&str> {
+        Some(if self.ready { "etcd-readiness" } else { "etcd" })
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            let asked = if self.ready { self.store.readiness() } else { self.store.health() };
+            match tokio::time::timeout(self.patience, asked).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(format!("error getting data from etcd: {error}")),
+                Err(_) => Err("error getting data from etcd: context deadline exceeded".to_owned()),
+            }
+        })
+    }
+}
+
+/// Something that the control plane does at the start was done.
+pub(crate) struct StepCheck {
+    name: String,
+    step: Step,
+}
+
+impl StepCheck {
+    pub(crate) fn new(step: &Step) -> Self {
+        Self::named(&format!("poststarthook/{}", step.name()), step)
+    }
+
+    /// The same by another name.
+    pub(crate) fn named(name: &str, step: &Step) -> Self {
+        Self { name: name.to_owned(), step: step.clone() }
+    }
+}
+
+impl HealthCheck for StepCheck {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { if self.step.is_done() { Ok(()) } else { Err("not finished".to_owned()) } })
+    }
+}
+
+/// The checks of what is done at the start, in the order in which the Go server lists them.
+pub(crate) const ORDER: [&str; 40] = [
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/start-encryption-provider-config-automatic-reload",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/max-in-flight-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/start-kube-apiserver-coordinated-leader-election-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/mixed-version-proxy-handler",
+    "poststarthook/local-discovery-cache-sync",
+    "poststarthook/peer-discovery-workers",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/aggregator-reload-proxy-client-cert",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-wait-for-first-sync",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/built-in-resources-storage-version-updater",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+    "shutdown",
+];
+
+/// Something that is done at the start, told by whoever does it.
+pub(crate) struct StartedCheck {
+    name: String,
+    is_done: Box<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl StartedCheck {
+    /// `name` is that of the Go server's post-start hook for the same thing.
+    pub(crate) fn new(name: &str, is_done: impl Fn() -> bool + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { name: format!("poststarthook/{name}"), is_done: Box::new(is_done) })
+    }
+}
+
+impl HealthCheck for StartedCheck {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { if (self.is_done)() { Ok(()) } else { Err("not finished".to_owned()) } })
+    }
+}
+
+/// What decisions are made by has been read from the store.
+pub(crate) struct InformersCheck {
+    pub(crate) roles: Arc<RbacIndex>,
+    pub(crate) webhooks: Vec<Arc<Webhooks>>,
+}
+
+impl HealthCheck for InformersCheck {
+    fn name(&self) -> &str {
+        "informer-sync"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            if !self.roles.ready.is_ready() {
+                return Err("roles and bindings have not been read yet".to_owned());
+            }
+            match self.webhooks.iter().find(|webhooks| !webhooks.are_read()) {
+                Some(webhooks) => Err(format!("{} have not been read yet", webhooks.kind().plural())),
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+/// No task that keeps the server in step with its objects and files has panicked, and none that is begun again after a
+/// panic does so over and over. What it kept would go stale without anybody noticing, so a server that lost one asks to
+/// be started again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lost(Arc<AtomicUsize>);
+
+impl Lost {
+    /// Notices tasks that end. Never comes back.
+    pub(crate) async fn watch(&self, tasks: &mut JoinSet<()>) {
+        self.wait(tasks).await;
+        std::future::pending().await
+    }
+
+    /// Notices tasks that end, until all have.
+    pub(crate) async fn wait(&self, tasks: &mut JoinSet<()>) {
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                tracing::error!("a task that should never end has panicked; the server is not ready any more: {error}");
+            }
+        }
+    }
+}
+
+impl HealthCheck for Lost {
+    fn name(&self) -> &str {
+        "background-tasks"
+    }
+
+    fn check(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async {
+            let failing = binnacle_supervise::failing();
+            match self.0.load(Ordering::Relaxed) {
+                0 if failing.is_empty() => Ok(()),
+                0 => {
+                    Err(format!("tasks that panic whenever they are begun again, see the log: {}", failing.join(", ")))
+                }
+                lost => Err(format!("{lost} tasks have panicked, see the log; start the server again")),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn tasks_that_panic_are_missed() {
+        let (lost, mut tasks) = (Lost::default(), JoinSet::new());
+        tasks.spawn(async {});
+        lost.wait(&mut tasks).await;
+        assert_eq!(lost.check().await, Ok(()));
+        tasks.spawn(async { panic!("on purpose") });
+        tasks.spawn(async {});
+        lost.wait(&mut tasks).await;
+        assert!(lost.check().await.is_err_and(|error| error.starts_with("1 tasks")));
+    }
+}

@@ -1,0 +1,50 @@
+//! A kube-apiserver as a library: [`Settings`] in, a running server out. The program `kube-apiserver` is a shell over it,
+//! and any process can have one or several of its own, each with its own gates, store, port and metrics:
+//!
+//! ```no_run
+//! use binnacle_apiserver::{Server, Settings};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut server = Server::start(Settings::ephemeral()).await?;
+//! server.ready().await?;
+//! println!("{}", server.url());
+//! std::fs::write("admin.kubeconfig", server.kubeconfig()?)?;
+//! server.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What servers of one process share: the built-in types, which are statics; how much work of one kind the machine bears
+//! at once; and what is counted of the process itself (its memory, its descriptors, tasks that were begun again after a
+//! panic). A server writes to the log through `tracing` and installs no subscriber, touches no signal handlers, no limits
+//! and no environment of the process.
+
+mod admin_socket;
+mod assemble;
+mod authentication;
+mod authorities;
+mod authorization;
+mod bound_objects;
+mod data_dir;
+mod embedded_metrics;
+mod encryption;
+mod fairness;
+mod health;
+mod identity;
+mod issuers;
+mod kubeconfig;
+mod openid;
+mod pki;
+mod reload;
+mod renewal;
+mod running;
+mod server;
+pub mod settings;
+mod storage_metrics;
+mod stores;
+mod timed_store;
+mod upkeep;
+
+pub use binnacle_features::{GateError, Gates, Version};
+pub use server::{Ended, Handle, Server, StartError};
+pub use settings::Settings;

@@ -1,0 +1,241 @@
+//! The server's own certificates and keys: made at the first start, reused at the next, renewed while it runs.
+//!
+//! Authorities sign two certificates: the one the server shows and the administrator's. An authority is never replaced:
+//! a successor joins it long before its end, and both are trusted from then on. A file that is there but cannot be read
+//! stops the start: replacing a key silently would cut off everyone who trusts it.
+//!
+//! Everything here is a function of the files and the time. A clock that was wrong when something was made does no harm
+//! once it is right: see [`making`].
+
+mod authority;
+mod files;
+mod making;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use binnacle_server::TlsFiles;
+use rcgen::KeyPair;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use time::{Duration, OffsetDateTime};
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use authority::{Authorities, Authority};
+pub(crate) use files::Files;
+
+/// Tells the time; tests have a clock of their own.
+pub(crate) type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
+
+/// What is left of a certificate's life when it is renewed.
+const RENEW_BEFORE: Duration = Duration::days(30);
+/// How soon files are looked at again when nothing says when.
+const SOON: Duration = Duration::minutes(1);
+
+/// What the serving certificate must be valid for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) dns: Vec<String>,
+    pub(crate) ips: Vec<IpAddr>,
+}
+
+/// A certificate with its key, as PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// Everything that the server makes for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pki {
+    /// All authorities, one after the other: whom to trust.
+    pub(crate) bundle: String,
+    pub(crate) serving: Pair,
+    pub(crate) admin: Pair,
+    /// The key that signs service account tokens, as PEM.
+    pub(crate) service_account: String,
+    /// When something of this is due to be made anew, if the clock goes on as it does.
+    pub(crate) due: OffsetDateTime,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PkiError {
+    #[error("cannot use {path}: {error}")]
+    File { path: String, error: io::Error },
+    #[error("cannot use {path}: {error}; remove it to have a new one made")]
+    Broken { path: String, error: String },
+    #[error(
+        "{certificate} is there, but not its key {key}: put the key back, or remove the certificate to have a new authority \
+         made, which nobody trusts yet"
+    )]
+    Keyless { certificate: String, key: String },
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+/// The clock of this machine.
+pub(crate) fn system_clock() -> Clock {
+    Arc::new(OffsetDateTime::now_utc)
+}
+
+impl Names {
+    /// The names under which the API server of a cluster is known, and those of this machine.
+    pub(crate) fn new(listen: IpAddr, service: IpAddr) -> Self {
+        let cluster =
+            ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+        let mut dns: Vec<String> = std::iter::once("localhost").chain(cluster).map(str::to_owned).collect();
+        dns.extend(hostname().filter(|name| !dns.contains(name)));
+        let mut ips = vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]), service];
+        if !listen.is_unspecified() && !ips.contains(&listen) {
+            ips.push(listen);
+        }
+        Self { dns, ips }
+    }
+
+    /// Names by which operators say that the server is reached.
+    pub(crate) fn add(&mut self, host: Option<&str>, ip: Option<IpAddr>) {
+        // A host may come with a port, and may be an address.
+        let host = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
+        let ip = ip.into_iter().chain(host.and_then(|host| host.parse().ok()));
+        let dns = host.filter(|host| host.parse::<IpAddr>().is_err()).map(str::to_owned);
+        self.dns.extend(dns.filter(|name| !self.dns.contains(name)));
+        for ip in ip {
+            if !self.ips.contains(&ip) {
+                self.ips.push(ip);
+            }
+        }
+    }
+
+    fn covered_by(&self, certificate: &X509Certificate<'_>) -> bool {
+        let Ok(Some(names)) = certificate.subject_alternative_name() else { return false };
+        let has = |wanted: &dyn Fn(&GeneralName<'_>) -> bool| names.value.general_names.iter().any(wanted);
+        self.dns.iter().all(|dns| has(&|name| matches!(name, GeneralName::DNSName(name) if name == dns)))
+            && self.ips.iter().all(|ip| {
+                let octets = match ip {
+                    IpAddr::V4(ip) => ip.octets().to_vec(),
+                    IpAddr::V6(ip) => ip.octets().to_vec(),
+                };
+                has(&|name| matches!(name, GeneralName::IPAddress(bytes) if *bytes == octets))
+            })
+    }
+}
+
+fn hostname() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?.trim().to_ascii_lowercase();
+    let valid =
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'));
+    valid.then_some(name)
+}
+
+impl Pki {
+    /// When the serving certificate ends, in seconds of Unix time; never for one that cannot be read, which no client takes.
+    pub(crate) fn serving_ends(&self) -> i64 {
+        let der = CertificateDer::from_pem_slice(self.serving.certificate.as_bytes()).ok();
+        let ends = der.and_then(|der| {
+            let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+            Some(certificate.validity().not_after.timestamp())
+        });
+        ends.unwrap_or(i64::MAX)
+    }
+}
+
+impl Pki {
+    /// Takes from a directory what is still good and makes the rest.
+    pub(crate) fn open(files: &Files, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
+        let authorities = Authorities::open(files, now)?;
+        let issuer = authorities.issuer(now);
+        let bundle = authorities.bundle();
+        files.write("ca-bundle.crt", &bundle)?;
+        let good = |parsed: &X509Certificate<'_>| is_good(parsed, issuer, now);
+        let serving = files
+            .pair("apiserver")
+            .keep_or_make(|parsed| good(parsed) && names.covered_by(parsed), || making::serving(issuer, names, now))?;
+        let admin = files.pair("admin").keep_or_make(good, || making::admin(issuer, now))?;
+        let service_account = keep_or_make_service_account(files)?;
+        let leaves = [renew_at(&serving, issuer)?, renew_at(&admin, issuer)?];
+        let due = leaves.into_iter().chain([authorities.due(now)]).min().filter(|due| *due > now);
+        Ok(Self { bundle, serving, admin, service_account, due: due.unwrap_or(now + SOON) })
+    }
+
+    /// True when one of the authorities has signed a certificate, by the names that keys have in certificates.
+    pub(crate) fn has_signed(&self, certificate_pem: &str) -> bool {
+        let signer = CertificateDer::from_pem_slice(certificate_pem.as_bytes())
+            .ok()
+            .and_then(|der| X509Certificate::from_der(&der).ok().and_then(|(_, parsed)| signer_of(&parsed)));
+        let authorities = CertificateDer::pem_slice_iter(self.bundle.as_bytes()).flatten();
+        let mut ids = authorities.filter_map(|der| own_id(&X509Certificate::from_der(&der).ok()?.1));
+        signer.is_some_and(|signer| ids.any(|id| id == signer))
+    }
+
+    /// The serving certificate in the form that the listener wants.
+    pub(crate) fn serving_files(&self) -> Result<TlsFiles, PkiError> {
+        let broken = |error: rustls_pki_types::pem::Error| PkiError::Broken {
+            path: "the serving certificate".to_owned(),
+            error: error.to_string(),
+        };
+        let certificate = CertificateDer::from_pem_slice(self.serving.certificate.as_bytes()).map_err(broken)?;
+        let key = PrivateKeyDer::from_pem_slice(self.serving.key.as_bytes()).map_err(broken)?;
+        Ok(TlsFiles { chain: vec![certificate], key })
+    }
+}
+
+/// True when a certificate is the issuer's and need not be renewed. One that ends with its issuer could not last longer,
+/// and one that begins with its issuer could not begin earlier.
+fn is_good(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDateTime) -> bool {
+    let (begins, ends) = validity(certificate);
+    let lasts = ends - RENEW_BEFORE > now || ends >= issuer.ends;
+    let signer = signer_of(certificate);
+    lasts && begins <= now.max(issuer.begins) && signer.is_some() && signer == issuer.id
+}
+
+/// When a certificate that is good has to be renewed.
+fn renew_at(pair: &Pair, issuer: &Authority) -> Result<OffsetDateTime, PkiError> {
+    let broken = |error: String| PkiError::Broken { path: "a certificate that was just made".to_owned(), error };
+    let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(|error| broken(error.to_string()))?;
+    let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| broken(error.to_string()))?;
+    let (_, ends) = validity(&parsed);
+    Ok(if ends >= issuer.ends { issuer.usable_until() } else { ends - RENEW_BEFORE })
+}
+
+fn validity(certificate: &X509Certificate<'_>) -> (OffsetDateTime, OffsetDateTime) {
+    let validity = certificate.validity();
+    (validity.not_before.to_datetime(), validity.not_after.to_datetime())
+}
+
+/// The name of a certificate's key, and of the one that signed it.
+fn own_id(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
+    certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
+        _ => None,
+    })
+}
+
+fn signer_of(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
+    certificate.extensions().iter().find_map(|extension| match extension.parsed_extension() {
+        ParsedExtension::AuthorityKeyIdentifier(id) => id.key_identifier.as_ref().map(|id| id.0.to_vec()),
+        _ => None,
+    })
+}
+
+/// The key pair that service account tokens are signed with.
+fn keep_or_make_service_account(files: &Files) -> Result<String, PkiError> {
+    let key = match files.read_key("sa.key")? {
+        Some(pem) => KeyPair::from_pem(&pem).map_err(|error| PkiError::Broken {
+            path: files.path("sa.key").display().to_string(),
+            error: error.to_string(),
+        })?,
+        None => {
+            let key = KeyPair::generate()?;
+            files.write("sa.key", &key.serialize_pem())?;
+            key
+        }
+    };
+    files.write("sa.pub", &key.public_key_pem())?;
+    Ok(key.serialize_pem())
+}

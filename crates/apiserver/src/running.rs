@@ -1,0 +1,119 @@
+//! A server that was put together, from its first request to its last.
+
+use std::sync::Arc;
+
+use binnacle_audit::Auditor;
+use binnacle_controlplane::ControlPlane;
+use binnacle_request::ShutdownTrigger;
+use binnacle_server::Server;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use crate::admin_socket::AdminSocket;
+use crate::data_dir::DataDir;
+use crate::encryption::AtRest;
+use crate::health::Lost;
+use crate::stores::Stores;
+use crate::upkeep::Upkeep;
+
+/// A server that is ready to run.
+pub(crate) struct Assembled {
+    pub(crate) server: Server,
+    pub(crate) stores: Stores,
+    /// Goes before the stores are closed.
+    pub(crate) admin_socket: Option<AdminSocket>,
+    pub(crate) at_rest: Option<AtRest>,
+    pub(crate) control_plane: ControlPlane,
+    /// Keep what authorizers know in step with the store; they end with the server.
+    pub(crate) followers: JoinSet<()>,
+    pub(crate) lost: Lost,
+    /// What goes on beside the requests.
+    pub(crate) upkeep: Upkeep,
+    pub(crate) auditor: Option<Arc<Auditor>>,
+    /// Directories that go with the server, if they do.
+    pub(crate) data: Option<DataDir>,
+    /// Told when the disk of the store has failed.
+    pub(crate) disk_failed: Arc<Notify>,
+    /// Its connections end with the value.
+    pub(crate) front: Front,
+    pub(crate) ending: Ending,
+}
+
+/// The runtime on which connections are accepted, shaken hands with, and asked for health: the work of requests never
+/// holds that up.
+pub(crate) struct Front(Option<Runtime>);
+
+/// Tells everybody to end when it goes: neither a start that fails nor a runtime that is shut down leaves a task behind.
+pub(crate) struct Ending(pub(crate) ShutdownTrigger);
+
+impl Assembled {
+    /// Serves until told to stop. `ready` is told once what every cluster has is there.
+    pub(crate) async fn run(mut self, ready: watch::Sender<bool>, stop: impl Future<Output = ()>) {
+        let disk_failed = self.disk_failed.clone();
+        let stop = async move {
+            tokio::select! {
+                () = stop => {}
+                () = disk_failed.notified() => {}
+            }
+        };
+        {
+            let served = self.server.run(stop);
+            tokio::pin!(served);
+            let serving = async {
+                tokio::select! {
+                    () = &mut served => {}
+                    () = self.control_plane.done() => {
+                        ready.send_replace(true);
+                        served.await;
+                    }
+                }
+            };
+            tokio::select! {
+                () = serving => {}
+                () = self.lost.watch(&mut self.followers) => {}
+            }
+        }
+        drop((self.upkeep, self.at_rest));
+        if let Some(auditor) = self.auditor {
+            auditor.shutdown().await;
+        }
+        self.control_plane.ended().await;
+        self.lost.wait(&mut self.followers).await;
+        drop(self.admin_socket);
+        self.stores.close().await;
+        drop((self.ending, self.front, self.data));
+    }
+}
+
+// === impl Front ===
+
+impl Front {
+    pub(crate) fn start() -> std::io::Result<Self> {
+        // Two at least, so that one handshake does not hold up the next.
+        let runtime = Builder::new_multi_thread().worker_threads(2).thread_name("front").enable_all().build()?;
+        Ok(Self(Some(runtime)))
+    }
+
+    /// `None` once it has ended.
+    pub(crate) fn handle(&self) -> Option<Handle> {
+        self.0.as_ref().map(|runtime| runtime.handle().clone())
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        // This may be a thread of another runtime, which must not wait.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+// === impl Ending ===
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.fire();
+    }
+}

@@ -1,0 +1,161 @@
+//! What a server is told before it starts: plain values, one group a file. The program reads them from its flags, whoever
+//! embeds a server sets those that matter; the defaults are those of the flags.
+
+mod admission;
+mod api_enablement;
+mod authentication;
+mod authorization;
+mod debugging;
+mod generic;
+mod host;
+mod misc;
+mod serving;
+mod storage;
+mod values;
+
+use std::path::PathBuf;
+
+use binnacle_controlplane::EndpointReconciler;
+use binnacle_features::{Features, Gates};
+use binnacle_meta::go_quote;
+use binnacle_metrics::ExposedOptions;
+use binnacle_resources::{Emulation, EmulationError, ServedResources};
+use binnacle_scheme::Release;
+
+pub use admission::Admission;
+pub use api_enablement::ApiEnablement;
+pub use authentication::{Authentication, Issuers, Oidc, RequestHeader, ServiceAccounts, Webhook};
+pub use authorization::{Authorization, Source};
+pub use debugging::Debugging;
+pub use generic::Generic;
+pub use host::{DiskFailure, Host};
+pub use misc::Misc;
+pub use serving::Serving;
+pub use storage::{Etcd, Storage};
+pub use values::{Cidr, PortRange};
+
+/// The settings of a server. Those of [`Settings::default`] are the program's without any flag: port 6443 of this machine,
+/// objects in the default data directory.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub generic: Generic,
+    pub debugging: Debugging,
+    pub storage: Storage,
+    pub serving: Serving,
+    pub auditing: binnacle_audit::Options,
+    pub authentication: Authentication,
+    pub authorization: Authorization,
+    pub api_enablement: ApiEnablement,
+    pub admission: Admission,
+    /// Which metrics are shown, and with which values of their labels.
+    pub exposed_metrics: ExposedOptions,
+    pub misc: Misc,
+    pub host: Host,
+}
+
+/// Settings that do not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    #[error("service IP family {} must match public address family {}", go_quote(.range), go_quote(.advertised))]
+    Families { range: String, advertised: String },
+    /// Something is to be served that the emulated version does not have.
+    #[error(transparent)]
+    Emulation(#[from] EmulationError),
+}
+
+// === impl Settings: constructors ===
+
+impl Settings {
+    /// A server on a free port of this machine that keeps all objects in memory.
+    pub fn ephemeral() -> Self {
+        let storage = Storage { ephemeral: true, ..Storage::default() };
+        Self { storage, ..Self::default() }.port(0)
+    }
+
+    /// A server on a free port of this machine with its objects, keys and kubeconfig in a directory.
+    pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
+        let storage = Storage { data_dir: Some(directory.into()), ..Storage::default() };
+        Self { storage, ..Self::default() }.port(0)
+    }
+
+    /// The port for HTTPS; 0 takes a free one.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.serving.secure_port = port;
+        self
+    }
+
+    /// Which features are on, and which version of Kubernetes the server acts as.
+    #[must_use]
+    pub fn gates(mut self, gates: Gates) -> Self {
+        self.generic.gates = gates;
+        self
+    }
+
+    /// True when containers may be privileged.
+    #[must_use]
+    pub fn allow_privileged(mut self, allow: bool) -> Self {
+        self.misc.allow_privileged = allow;
+        self
+    }
+}
+
+// === impl Settings: questions ===
+
+impl Settings {
+    /// The same settings, fit for a start.
+    pub fn checked(mut self) -> Result<Self, SettingsError> {
+        self.check_families()?;
+        self.served()?;
+        // Who may do everything must be somebody.
+        self.authentication.anonymous &= !self.authorization.allows_everything();
+        Ok(self)
+    }
+
+    /// The gates of the server and what it allows.
+    pub fn features(&self) -> Features {
+        Features { gates: self.generic.gates.clone(), allow_privileged: self.misc.allow_privileged }
+    }
+
+    /// The built-in resources that are served.
+    pub(crate) fn served(&self) -> Result<ServedResources, SettingsError> {
+        let (generic, emulated) = (&self.generic, self.generic.emulated());
+        let emulation = Emulation {
+            release: Release { major: emulated.major, minor: emulated.minor },
+            forward: generic.forward_compatible,
+            named_forward: generic.named_forward_compatible,
+        };
+        Ok(ServedResources::new(&self.api_enablement.enabled, emulation, |gate| generic.gates.enabled(gate))?)
+    }
+
+    /// The service `kubernetes` has one address, and endpoints of another family would lead nowhere.
+    fn check_families(&self) -> Result<(), SettingsError> {
+        let (Some(advertised), Some(range)) =
+            (self.generic.advertise_address, self.misc.service_cluster_ip_ranges.first())
+        else {
+            return Ok(());
+        };
+        if self.misc.endpoint_reconciler == EndpointReconciler::None || range.address.is_ipv4() == advertised.is_ipv4()
+        {
+            return Ok(());
+        }
+        Err(SettingsError::Families { range: range.to_string(), advertised: advertised.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks() {
+        let mut settings = Settings::ephemeral();
+        assert!(settings.clone().checked().is_ok_and(|checked| checked.authentication.anonymous));
+        settings.generic.advertise_address = Some(std::net::Ipv6Addr::LOCALHOST.into());
+        let error = settings.clone().checked().map(|_| ()).map_err(|error| error.to_string());
+        let want = "service IP family \"10.0.0.0/24\" must match public address family \"::1\"";
+        assert_eq!(error, Err(want.to_owned()));
+        settings.misc.endpoint_reconciler = EndpointReconciler::None;
+        assert!(settings.checked().is_ok());
+    }
+}

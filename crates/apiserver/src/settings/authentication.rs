@@ -1,0 +1,109 @@
+//! How callers prove who they are.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use binnacle_authn::config::JwtAuthenticator;
+use binnacle_jwt::Algorithm;
+
+#[derive(Clone, Debug)]
+pub struct Authentication {
+    pub anonymous: bool,
+    /// Whether the command line says so, which the configuration file then must not.
+    pub anonymous_given: bool,
+    pub api_audiences: Vec<String>,
+    pub client_ca_file: Option<PathBuf>,
+    pub token_auth_file: Option<PathBuf>,
+    pub bootstrap_tokens: bool,
+    pub webhook: Option<Webhook>,
+    pub issuers: Issuers,
+    /// When there are authorities for proxies.
+    pub request_header: Option<RequestHeader>,
+    pub service_accounts: ServiceAccounts,
+}
+
+/// The values for service account tokens.
+#[derive(Clone, Debug)]
+pub struct ServiceAccounts {
+    /// At least one.
+    pub issuers: Vec<String>,
+    pub key_files: Vec<PathBuf>,
+    pub signing_key_file: Option<PathBuf>,
+    pub jwks_uri: Option<String>,
+    pub lookup: bool,
+    pub extends: bool,
+    /// Zero for no limit.
+    pub max_expiration: Duration,
+}
+
+/// The values for the token webhook.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    pub config_file: PathBuf,
+    /// `v1` or `v1beta1`.
+    pub version: String,
+    pub cache_ttl: Duration,
+}
+
+/// Whose ID tokens are accepted.
+#[derive(Clone, Debug)]
+pub enum Issuers {
+    None,
+    /// By the `--oidc-...` flags.
+    Flags(Box<Oidc>),
+    /// By the configuration file.
+    File(PathBuf),
+}
+
+/// The values for one OpenID provider.
+#[derive(Clone, Debug)]
+pub struct Oidc {
+    /// Without the authorities.
+    pub jwt: JwtAuthenticator,
+    pub ca_file: Option<PathBuf>,
+    pub algorithms: Vec<Algorithm>,
+}
+
+/// The values for proxies in front; header names as they were given.
+#[derive(Clone, Debug)]
+pub struct RequestHeader {
+    pub client_ca_file: PathBuf,
+    pub allowed_names: Vec<String>,
+    pub username_headers: Vec<String>,
+    pub uid_headers: Vec<String>,
+    pub group_headers: Vec<String>,
+    pub extra_prefixes: Vec<String>,
+}
+
+impl Default for Authentication {
+    /// By certificates of the server's own authority and by tokens of service accounts.
+    fn default() -> Self {
+        let service_accounts = ServiceAccounts::default();
+        Self {
+            anonymous: true,
+            anonymous_given: false,
+            api_audiences: service_accounts.issuers.clone(),
+            client_ca_file: None,
+            token_auth_file: None,
+            bootstrap_tokens: false,
+            webhook: None,
+            issuers: Issuers::None,
+            request_header: None,
+            service_accounts,
+        }
+    }
+}
+
+impl Default for ServiceAccounts {
+    fn default() -> Self {
+        Self {
+            issuers: vec!["https://kubernetes.default.svc".to_owned()],
+            key_files: Vec::new(),
+            signing_key_file: None,
+            jwks_uri: None,
+            lookup: true,
+            extends: true,
+            max_expiration: Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! How the server decides what callers may do.
+
+use std::path::PathBuf;
+
+use binnacle_authz::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode};
+
+#[derive(Clone, Debug)]
+pub struct Authorization {
+    pub source: Source,
+    /// For ABAC, in a configuration file too.
+    pub policy_file: Option<PathBuf>,
+    pub always_allow_paths: Vec<String>,
+}
+
+/// What says which authorizers there are.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Flags(AuthorizationConfig),
+    File(PathBuf),
+}
+
+impl Authorization {
+    /// Whether a flag lets everybody do everything.
+    pub fn allows_everything(&self) -> bool {
+        match &self.source {
+            Source::Flags(config) => {
+                config.authorizers.iter().any(|authorizer| authorizer.mode == AuthorizerMode::AlwaysAllow)
+            }
+            Source::File(_) => false,
+        }
+    }
+}
+
+impl Default for Authorization {
+    /// Nodes by what their pods need, everybody else by roles.
+    fn default() -> Self {
+        let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();
+        Self {
+            source: Source::Flags(AuthorizationConfig { authorizers }),
+            policy_file: None,
+            always_allow_paths: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! How the server treats requests, whatever they are about; which version of Kubernetes it is, and which of its features
+//! are on.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use binnacle_features::{Gates, Version};
+use binnacle_server::Cors;
+
+#[derive(Clone, Debug)]
+pub struct Generic {
+    pub advertise_address: Option<IpAddr>,
+    pub cors: Option<Cors>,
+    pub gates: Gates,
+    /// Later versions of what the emulated release serves are served too.
+    pub forward_compatible: bool,
+    /// What `--runtime-config` names is served even where the emulated release does not know it.
+    pub named_forward_compatible: bool,
+    pub livez_grace_period: Duration,
+    /// Requests are sent away until the server has been ready once.
+    pub refuses_until_ready: bool,
+    pub priority_and_fairness: bool,
+    pub external_hostname: Option<String>,
+    pub goaway_chance: f64,
+    pub max_mutating_requests: i64,
+    pub max_requests: i64,
+    pub min_request_timeout: Duration,
+    pub request_timeout: Duration,
+    /// How long the start waits for caches to be filled.
+    pub storage_initialization: Duration,
+    pub shutdown_delay: Duration,
+    pub shutdown_send_retry_after: bool,
+    pub watch_grace_period: Duration,
+    /// The value of the header.
+    pub hsts: Option<String>,
+}
+
+impl Generic {
+    pub fn emulated(&self) -> Version {
+        self.gates.emulated()
+    }
+}
+
+impl Default for Generic {
+    fn default() -> Self {
+        Self {
+            advertise_address: None,
+            cors: None,
+            gates: Gates::default(),
+            forward_compatible: false,
+            named_forward_compatible: false,
+            livez_grace_period: Duration::ZERO,
+            refuses_until_ready: false,
+            priority_and_fairness: true,
+            external_hostname: None,
+            goaway_chance: 0.0,
+            max_mutating_requests: 200,
+            max_requests: 400,
+            min_request_timeout: Duration::from_secs(1800),
+            request_timeout: Duration::from_secs(60),
+            storage_initialization: Duration::from_secs(60),
+            shutdown_delay: Duration::ZERO,
+            shutdown_send_retry_after: false,
+            watch_grace_period: Duration::ZERO,
+            hsts: None,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Settings of the cluster that single resources ask for.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use binnacle_controlplane::{EndpointReconciler, Leadership, ServiceRouting};
+
+use super::values::{Cidr, PortRange};
+
+#[derive(Clone, Debug)]
+pub struct Misc {
+    pub allow_privileged: bool,
+    /// One or two.
+    pub service_cluster_ip_ranges: Vec<Cidr>,
+    pub service_node_port_range: PortRange,
+    pub leadership: Leadership,
+    /// The files of `/var/log` are served.
+    pub serves_logs: bool,
+    /// The most of a connection that was upgraded, each way.
+    pub connection_bytes_per_second: Option<NonZeroU64>,
+    pub kubelet: binnacle_kubelet::Config,
+    pub endpoint_reconciler: EndpointReconciler,
+    pub service_routing: ServiceRouting,
+    /// Certificate and key by which servers of aggregated APIs know this one.
+    pub proxy_client: Option<(PathBuf, PathBuf)>,
+    /// Where other servers of the cluster reach this one, if not where clients do.
+    pub peer_advertised: Option<SocketAddr>,
+    /// Who signs the certificates of the other servers of the cluster.
+    pub peer_ca: Option<PathBuf>,
+    /// The name of this machine, if not its own.
+    pub hostname: Option<String>,
+    /// Redirects of servers of aggregated APIs are refused.
+    pub rejects_redirects: bool,
+    /// 0 for none.
+    pub kubernetes_service_node_port: u16,
+}
+
+impl Default for Misc {
+    fn default() -> Self {
+        let services = Cidr { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix: 24 };
+        Self {
+            allow_privileged: true,
+            service_cluster_ip_ranges: vec![services],
+            service_node_port_range: PortRange { first: 30000, last: 32767 },
+            leadership: Leadership::default(),
+            serves_logs: false,
+            connection_bytes_per_second: None,
+            kubelet: binnacle_kubelet::Config::default(),
+            endpoint_reconciler: EndpointReconciler::Lease,
+            service_routing: ServiceRouting::ClusterIp,
+            proxy_client: None,
+            peer_advertised: None,
+            peer_ca: None,
+            hostname: None,
+            rejects_redirects: true,
+            kubernetes_service_node_port: 0,
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The stores behind the server: the embedded one, or etcd clusters.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use binnacle_egress::{Egress, Network};
+use binnacle_features::Features;
+use binnacle_meta::{GroupResource, Text};
+use binnacle_registry::{ROOT, StorageOptions};
+use binnacle_resources::key_prefixes;
+use binnacle_server::Health;
+use binnacle_store::{Store, prefix_range, unfinished_migration_key};
+use binnacle_store_embedded::{EmbeddedStore, Options as EmbeddedOptions};
+use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, TlsPaths};
+use prometheus::Registry;
+use tokio::sync::Notify;
+
+use crate::admin_socket::AdminSocket;
+use crate::assemble::{StartFailure, not_registered};
+use crate::data_dir::DataDir;
+use crate::health::StoreCheck;
+use crate::settings::{DiskFailure, Etcd, Storage};
+use crate::timed_store::TimedStore;
+
+/// All stores of the server.
+pub(crate) enum Stores {
+    Embedded {
+        store: Arc<EmbeddedStore>,
+        /// The same, for requests.
+        timed: Arc<TimedStore>,
+        /// None of a store in memory.
+        directory: Option<PathBuf>,
+    },
+    Etcd(Clusters),
+}
+
+pub(crate) struct Clusters {
+    /// The first one holds whatever is not said to be elsewhere.
+    stores: Vec<Arc<EtcdStore>>,
+    /// By place in `stores`.
+    overrides: HashMap<GroupResource, usize>,
+    root: String,
+    place: String,
+}
+
+impl Stores {
+    pub(crate) fn open(
+        storage: &Storage,
+        (on_failure, failed): (DiskFailure, &Arc<Notify>),
+        data: &mut Option<DataDir>,
+        egress: &Egress,
+        registry: &Registry,
+    ) -> Result<Self, StartFailure> {
+        if let Some(etcd) = &storage.etcd {
+            return Ok(Self::Etcd(Clusters::connect(etcd, egress, registry)?));
+        }
+        let (store, directory) = match data {
+            Some(data) if !storage.ephemeral => {
+                let directory = data.private("store")?;
+                // The store's lock keeps a second server out of the directory.
+                let failed = failed.clone();
+                let on_failure = move |why: &str| disk_failed(on_failure, &failed, why);
+                let options =
+                    EmbeddedOptions { on_failure: Some(Arc::new(on_failure)), ..EmbeddedOptions::new(&directory) };
+                let store = Arc::new(EmbeddedStore::open(options)?);
+                crate::embedded_metrics::register(&store, registry).map_err(not_registered)?;
+                data.locked();
+                (store, Some(directory))
+            }
+            _ => (Arc::new(EmbeddedStore::ephemeral()), None),
+        };
+        let metrics = Metrics::new(registry, key_owners(ROOT)).map_err(not_registered)?;
+        let timed = Arc::new(TimedStore::new(store.clone(), metrics));
+        Ok(Self::Embedded { store, timed, directory })
+    }
+
+    /// Refuses a store into which data is being moved: part of it is not there yet. An etcd that is out of reach at the
+    /// start cannot be asked, and is served when it comes.
+    pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartFailure> {
+        let root = match self {
+            Self::Embedded { .. } => ROOT,
+            Self::Etcd(clusters) => &clusters.root,
+        };
+        for store in self.all() {
+            match store.get(unfinished_migration_key(root), None).await {
+                Ok((None, _)) => {}
+                Ok((Some(_), _)) => return Err(StartFailure::UnfinishedMigration),
+                Err(error) if self.are_elsewhere() => {
+                    tracing::warn!(%error, "cannot ask etcd whether a migration into it was finished");
+                }
+                Err(error) => return Err(StartFailure::StoreRead(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers the data to the operator's program.
+    pub(crate) fn offer(&self) -> Option<AdminSocket> {
+        match self {
+            Self::Embedded { store, directory: Some(directory), .. } => AdminSocket::open(directory, store.clone()),
+            _ => None,
+        }
+    }
+
+    /// What the resources are told.
+    pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
+        let (root, overrides) = match self {
+            Self::Embedded { .. } => (ROOT.to_owned(), HashMap::new()),
+            Self::Etcd(clusters) => (clusters.root.clone(), clusters.overrides()),
+        };
+        StorageOptions {
+            root,
+            overrides,
+            media_type: storage.media_type,
+            uncached: storage.uncached.clone(),
+            event_ttl: storage.event_ttl,
+            lease_reuse: storage.lease_reuse,
+            delete_workers: storage.delete_workers,
+            garbage_collector: storage.garbage_collector,
+            features: features.clone(),
+            ..StorageOptions::new(self.main())
+        }
+    }
+
+    /// Every store once, the main one first.
+    pub(crate) fn all(&self) -> Vec<Arc<dyn Store>> {
+        match self {
+            Self::Embedded { timed, .. } => vec![timed.clone()],
+            Self::Etcd(clusters) => clusters.stores.iter().map(|store| store.clone() as Arc<dyn Store>).collect(),
+        }
+    }
+
+    /// Which of [`Stores::all`] holds a resource.
+    pub(crate) fn place_of(&self, resource: &GroupResource) -> usize {
+        match self {
+            Self::Embedded { .. } => 0,
+            Self::Etcd(clusters) => clusters.overrides.get(resource).copied().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn clusters(&self) -> &[Arc<EtcdStore>] {
+        match self {
+            Self::Embedded { .. } => &[],
+            Self::Etcd(clusters) => &clusters.stores,
+        }
+    }
+
+    /// The embedded store, if it has a directory.
+    pub(crate) fn embedded(&self) -> Option<Arc<EmbeddedStore>> {
+        match self {
+            Self::Embedded { store, directory: Some(_), .. } => Some(store.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn are_elsewhere(&self) -> bool {
+        matches!(self, Self::Etcd(_))
+    }
+
+    /// Where the objects are, for the greeting.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Embedded { .. } => String::new(),
+            Self::Etcd(clusters) => clusters.place.clone(),
+        }
+    }
+
+    /// The health checks under the names that probes know from the reference.
+    pub(crate) fn add_checks(&self, mut health: Health, storage: &Storage) -> Health {
+        let stores = self.all();
+        for (n, store) in stores.into_iter().enumerate() {
+            let (alive, ready) = match n.checked_sub(1) {
+                None => ("etcd".to_owned(), "etcd-readiness".to_owned()),
+                Some(n) => (format!("etcd-override-{n}"), format!("etcd-override-readiness-{n}")),
+            };
+            let check = |name, patience, ready| Arc::new(StoreCheck { name, store: store.clone(), patience, ready });
+            health = health.everywhere(check(alive, storage.health_timeout, false)).ready(check(
+                ready,
+                storage.ready_timeout,
+                true,
+            ));
+        }
+        health
+    }
+
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Embedded { store, .. } => store.close().await,
+            Self::Etcd(clusters) => clusters.stores.iter().for_each(|store| store.close()),
+        }
+    }
+
+    fn main(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded { timed, .. } => timed.clone(),
+            Self::Etcd(clusters) => clusters.stores[0].clone(),
+        }
+    }
+}
+
+/// Nothing may be written on top of what a failing disk may or may not hold. The next start reads what is there.
+fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
+    match then {
+        DiskFailure::StopServer => {
+            tracing::error!(why, "the disk of the store has failed: stopping the server");
+            failed.notify_one();
+        }
+        DiskFailure::EndProcess(status) => {
+            tracing::error!(why, status, "the disk of the store has failed: ending the process");
+            std::process::exit(status);
+        }
+    }
+}
+
+impl Clusters {
+    fn connect(etcd: &Etcd, egress: &Egress, registry: &Registry) -> Result<Self, StartFailure> {
+        let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
+        let tls =
+            TlsPaths { ca: etcd.ca_file.clone(), certificate: etcd.cert_file.clone(), key: etcd.key_file.clone() };
+        let open = |servers: &[String]| {
+            let options = EtcdOptions {
+                endpoints: servers.to_vec(),
+                tls: tls.clone(),
+                watched: prefix_range(etcd.root.as_bytes()),
+                metrics: metrics.clone(),
+                dialer: egress.dialer(Network::Etcd),
+            };
+            EtcdStore::new(&options).map(Arc::new)
+        };
+        let mut stores = vec![open(&etcd.servers)?];
+        // Several resources may be in the same other cluster.
+        let mut known: HashMap<Vec<String>, usize> = HashMap::new();
+        let mut overrides = HashMap::new();
+        for (resource, servers) in &etcd.overrides {
+            let mut sorted = servers.clone();
+            sorted.sort();
+            let at = match known.get(&sorted) {
+                Some(at) => *at,
+                None => {
+                    stores.push(open(servers)?);
+                    known.insert(sorted, stores.len() - 1);
+                    stores.len() - 1
+                }
+            };
+            overrides.insert(resource.clone(), at);
+        }
+        let place = format!("etcd at {}", etcd.servers.join(","));
+        Ok(Self { stores, overrides, root: etcd.root.clone(), place })
+    }
+
+    fn overrides(&self) -> HashMap<GroupResource, Arc<dyn Store>> {
+        let store = |at: &usize| self.stores[*at].clone() as Arc<dyn Store>;
+        self.overrides.iter().map(|(resource, at)| (resource.clone(), store(at))).collect()
+    }
+}
+
+fn key_owners(root: &str) -> Vec<KeyOwner> {
+    let owner = |(prefix, resource): (Text, GroupResource)| KeyOwner {
+        prefix: format!("{root}{prefix}/"),
+        group: resource.group.into(),
+        resource: resource.resource.into(),
+    };
+    key_prefixes().map(owner).collect()
+}

@@ -1,0 +1,136 @@
+//! Where servers of one cluster reach each other (KEP-4020): a key with a lease for each, below `peerserverleases/`.
+//!
+//! A server that lacks what a request is for hands it on to one that has it; the identity lease of that one names it, and
+//! the key says at which address. One that dies is gone when its lease ends.
+
+use std::net::{IpAddr, SocketAddr};
+
+use binnacle_meta::Status;
+use binnacle_registry::{Catalog, store_failure};
+use binnacle_schema::{Value, value};
+use binnacle_store::{Expect, Op, RangeRequest, Revision, Store, Txn, prefix_range};
+use bytes::Bytes;
+
+use crate::objects::Objects;
+use crate::start::Work;
+
+/// Below the root of all keys.
+const LEASES: &str = "peerserverleases/";
+/// Seconds after which a server that is not heard of counts as gone; half as much again as it takes to say so.
+const LEASE_SECONDS: u64 = 15;
+const IDENTITY: &str = "apiserverIdentity";
+
+/// Says where this server is reached, while others may want to know.
+pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
+    let Some(address) = work.config.peer_address(work.resources.features()) else { return Ok(()) };
+    let endpoints = endpoints(&work.resources)?;
+    let (store, key) = (store(&endpoints), key(&endpoints, work.identity.name()));
+    // The Go server counts here how often it was renewed: it writes nothing where nothing changes.
+    let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
+    let before = match before {
+        Some(kv) => Some(endpoints.resource().collection.decode(&kv.value, kv.mod_revision)?),
+        None => None,
+    };
+    let renewed = before.and_then(|before| before.int_at(&["metadata", "generation"])).unwrap_or(0);
+    let mut held = held(work.identity.name(), address, renewed + 1);
+    let value = endpoints.resource().collection.encode(&mut held).await?;
+    let lease = Some(store.grant_lease(LEASE_SECONDS).await.map_err(store_failure)?);
+    let txn = Txn { key, expect: Expect::Anything, op: Op::Put { value, lease } };
+    store.txn(txn).await.map(|_| ()).map_err(store_failure)
+}
+
+/// Nobody shall look for a server that has ended.
+pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
+    if work.config.peer_address(work.resources.features()).is_none() {
+        return Ok(());
+    }
+    let endpoints = endpoints(&work.resources)?;
+    let txn = Txn { key: key(&endpoints, work.identity.name()), expect: Expect::Anything, op: Op::Delete };
+    store(&endpoints).txn(txn).await.map(|_| ()).map_err(store_failure)
+}
+
+/// What servers of the cluster say of their addresses.
+#[derive(Clone)]
+pub struct PeerAddresses(Catalog);
+
+impl PeerAddresses {
+    pub fn new(resources: Catalog) -> Self {
+        Self(resources)
+    }
+
+    /// The `host:port` of the server whose identity lease has this name.
+    pub async fn address_of(&self, name: &str) -> Result<String, String> {
+        let failed = |status: Status| status.message().to_owned();
+        let endpoints = endpoints(&self.0).map_err(failed)?;
+        let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
+        let request = RangeRequest { range, revision: None, limit: 0, count_only: false };
+        let held = store(&endpoints).range(request).await.map_err(|error| failed(store_failure(error)))?;
+        for kv in &held.kvs {
+            let held = endpoints.resource().collection.decode(&kv.value, Revision(0)).map_err(failed)?;
+            if held.str_at(&["metadata", "labels", IDENTITY]) == name {
+                return address_in(&held).ok_or_else(|| "missing port in address".to_owned());
+            }
+        }
+        Err("missing port in address".to_owned())
+    }
+}
+
+fn held(name: &str, address: SocketAddr, generation: i64) -> Value {
+    value!({
+        "metadata": {"generation": generation, "labels": {"apiserverIdentity": name}},
+        "subsets": [{
+            "addresses": [{"ip": (address.ip().to_string())}],
+            "ports": [{"name": "https", "port": (i64::from(address.port())), "protocol": "TCP"}],
+        }],
+    })
+}
+
+fn address_in(held: &Value) -> Option<String> {
+    let subset = held.list_at(&["subsets"]).first()?;
+    let ip: IpAddr = subset.list_at(&["addresses"]).first()?.str_at(&["ip"]).parse().ok()?;
+    let port = subset.list_at(&["ports"]).first()?.int_at(&["port"]).and_then(|port| u16::try_from(port).ok())?;
+    Some(SocketAddr::new(ip, port).to_string())
+}
+
+fn endpoints(resources: &Catalog) -> Result<Objects, Status> {
+    Objects::new(resources, "", "v1", "endpoints")
+}
+
+fn store(objects: &Objects) -> &dyn Store {
+    &*objects.resource().collection.store
+}
+
+fn key(endpoints: &Objects, name: &str) -> Bytes {
+    Bytes::from(format!("{}{LEASES}{name}", endpoints.resource().collection.root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::testing::Cluster;
+
+    #[tokio::test]
+    async fn servers_are_found_while_they_are_there() {
+        let resources = Cluster::resources();
+        let at = |address: &str, peer: Option<&str>, name: &str| {
+            let config = Config {
+                advertised: Some(address.parse().unwrap()),
+                peer_advertised: peer.map(|address| address.parse().unwrap()),
+                hostname: Some(name.to_owned()),
+                ..Config::default()
+            };
+            Work::new(resources.clone(), config)
+        };
+        let (one, two) = (at("10.0.0.1:6443", None, "one"), at("10.0.0.2:6443", Some("[fd00::2]:7443"), "two"));
+        let addresses = PeerAddresses::new(resources.clone());
+        for work in [&one, &two, &one] {
+            ensure(work).await.unwrap();
+        }
+        let [first, second] = [&one, &two].map(|work| work.identity.name().to_owned());
+        assert_eq!(addresses.address_of(&first).await, Ok("10.0.0.1:6443".to_owned()));
+        assert_eq!(addresses.address_of(&second).await, Ok("[fd00::2]:7443".to_owned()));
+        leave(&one).await.unwrap();
+        assert_eq!(addresses.address_of(&first).await, Err("missing port in address".to_owned()));
+    }
+}

@@ -1,0 +1,329 @@
+//! Which versions this server stores and reads, told in StorageVersion objects where the gate StorageVersionAPI is on.
+//!
+//! Migrations of stored objects begin when all servers store the same version. So nothing is written of a resource before
+//! its StorageVersion says what this server writes ([`StorageVersions::refusal`]).
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
+
+use binnacle_features::Features;
+use binnacle_meta::{GroupResource, Status, StatusReason, Text};
+use binnacle_registry::rfc3339;
+use binnacle_request::{RequestInfo, User};
+use binnacle_schema::{Value, value};
+use binnacle_scheme::{Resources, Served};
+use parking_lot::Mutex;
+
+use crate::objects::Objects;
+use crate::start::Work;
+
+const GROUP: &str = "internal.apiserver.k8s.io";
+const RESOURCE: &str = "storageversions";
+const CONDITION: &str = "AllEncodingVersionsEqual";
+
+static DECODABLE: &str = include_str!("../data/decodable_versions.tbl");
+
+/// What was told of each resource. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct StorageVersions(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// True once everything was told, or when nothing is to be told.
+    is_complete: AtomicBool,
+    /// Why the last attempt failed, by what is still to be told.
+    pending: Mutex<BTreeMap<GroupResource, Option<String>>>,
+}
+
+/// What this server does with one stored resource.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    /// The resource that the object is named after, and others that are stored in the same place.
+    names: Vec<GroupResource>,
+    encoding: String,
+    decodable: Vec<String>,
+    served: Vec<String>,
+}
+
+/// True where StorageVersions are kept.
+pub(crate) fn is_on(features: &Features) -> bool {
+    features.enabled("StorageVersionAPI") && features.enabled("APIServerIdentity")
+}
+
+impl StorageVersions {
+    /// Everything that is served is still to be told.
+    pub(crate) fn of(features: &Features, served: &Served) -> Self {
+        let versions = Self::default();
+        match is_on(features) {
+            true => {
+                let names = told(served).into_iter().flat_map(|told| told.names);
+                *versions.0.pending.lock() = names.map(|name| (name, None)).collect();
+            }
+            false => versions.0.is_complete.store(true, Ordering::Release),
+        }
+        versions
+    }
+
+    /// Why a request has to wait until it was told in which version its resource is stored; `None` where it need not.
+    pub fn refusal(&self, info: &RequestInfo, user: &User) -> Option<Status> {
+        if self.0.is_complete.load(Ordering::Acquire) || !info.is_resource_request {
+            return None;
+        }
+        let of = |group: &str, resource: &str| info.api_group == group && info.resource == resource;
+        let is_own = || user.name == User::APISERVER && user.groups.iter().any(|group| group == User::MASTERS);
+        let may = ["get", "list", "watch"].contains(&info.verb.as_str())
+            || of(GROUP, RESOURCE)
+            // What is needed to tell: the lease that names this server, in its namespace.
+            || (of("", "namespaces") && info.verb == "create" && is_own())
+            || (of("coordination.k8s.io", "leases") && info.namespace == "kube-system");
+        let resource = GroupResource { group: info.api_group.clone(), resource: info.resource.clone() };
+        let why = match self.0.pending.lock().get(&resource) {
+            Some(why) if !may => why.clone().unwrap_or_else(|| "<nil>".to_owned()),
+            _ => return None,
+        };
+        Some(Status::service_unavailable(format!(
+            "wait for storage version registration to complete for resource: {resource}, last seen error: {why}"
+        )))
+    }
+}
+
+/// Tells of all resources. Fails while this server has no identity, by which it is told apart from others.
+pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
+    let name = work.identity.name();
+    let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
+    if leases.get("kube-system", name).await?.is_none() {
+        let leases = GroupResource { group: "coordination.k8s.io".into(), resource: "leases".into() };
+        return Err(Status::not_found(&leases, name));
+    }
+    let mut failed = None;
+    for told in told(&work.resources.snapshot().served().clone()) {
+        let outcome = tell(work, &told).await;
+        let mut pending = work.storage_versions.0.pending.lock();
+        for name in &told.names {
+            match &outcome {
+                Ok(()) => drop(pending.remove(name)),
+                Err(status) => {
+                    if let Some(why) = pending.get_mut(name) {
+                        *why = Some(status.message().to_owned());
+                    }
+                }
+            }
+        }
+        failed = failed.or(outcome.err());
+    }
+    if let Some(status) = failed {
+        return Err(status);
+    }
+    work.storage_versions.0.is_complete.store(true, Ordering::Release);
+    Ok(())
+}
+
+async fn tell(work: &Work, told: &Told) -> Result<(), Status> {
+    let objects = Objects::new(&work.resources, GROUP, "v1alpha1", RESOURCE)?;
+    let Some(first) = told.names.first() else { return Ok(()) };
+    let group = if first.group.is_empty() { "core" } else { &first.group };
+    let name = format!("{group}.{}", first.resource);
+    let texts = |texts: &[String]| texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<Value>>();
+    let own = value!({
+        "apiServerID": (work.identity.name()),
+        "encodingVersion": (told.encoding.as_str()),
+        "decodableVersions": (texts(&told.decodable)),
+        "servedVersions": (texts(&told.served)),
+    });
+    let now = rfc3339(SystemTime::now());
+    let update = async || objects.update("", &name, "status", |object| join(object, &own, &now)).await;
+    match update().await {
+        Err(status) if status.is(StatusReason::NotFound) => {}
+        updated => return updated,
+    }
+    match objects.create("", value!({"metadata": {"name": (name.as_str())}, "spec": {}})).await {
+        Err(status) if !status.is(StatusReason::AlreadyExists) => return Err(status),
+        _ => {}
+    }
+    update().await
+}
+
+/// Puts what this server says into a StorageVersion, and says whether all servers agree.
+fn join(object: &mut Value, own: &Value, now: &str) {
+    let generation = object.int_at(&["metadata", "generation"]).unwrap_or(0);
+    let status = object.make_at(&["status"]);
+    let before = status.get("commonEncodingVersion").and_then(Value::as_str).map(str::to_owned);
+    let mut servers = status.get("storageVersions").and_then(Value::as_list).unwrap_or_default().to_vec();
+    match servers.iter_mut().find(|server| server.str_at(&["apiServerID"]) == own.str_at(&["apiServerID"])) {
+        Some(known) => *known = own.clone(),
+        None => servers.push(own.clone()),
+    }
+    let versions: HashSet<&str> = servers.iter().map(|server| server.str_at(&["encodingVersion"])).collect();
+    let common = match versions.len() {
+        1 => versions.into_iter().next().map(str::to_owned),
+        _ => None,
+    };
+    let (state, reason, message) = match &common {
+        Some(_) => ("True", "CommonEncodingVersionSet", "Common encoding version set"),
+        None => ("False", "CommonEncodingVersionUnset", "Common encoding version unset"),
+    };
+    let mut conditions = status.get("conditions").and_then(Value::as_list).unwrap_or_default().to_vec();
+    let changes = before.is_some() && common.is_some() && before != common;
+    let mut condition =
+        value!({"type": CONDITION, "status": state, "lastTransitionTime": now, "reason": reason, "message": message});
+    if generation != 0 {
+        condition.make_object().insert("observedGeneration", generation);
+    }
+    match conditions.iter_mut().find(|known| known.str_at(&["type"]) == CONDITION) {
+        Some(known) => {
+            if known.str_at(&["status"]) == state && !changes {
+                condition.make_object().insert("lastTransitionTime", known.str_at(&["lastTransitionTime"]));
+            }
+            *known = condition;
+        }
+        None => conditions.push(condition),
+    }
+    status.insert("storageVersions", servers);
+    match common {
+        Some(common) => drop(status.insert("commonEncodingVersion", common)),
+        None => drop(status.remove("commonEncodingVersion")),
+    }
+    status.insert("conditions", conditions);
+}
+
+/// All built-in resources that are stored, in the order of their groups and names. What several groups serve of one place is
+/// told once.
+fn told(served: &Served) -> Vec<Told> {
+    let mut by_place: BTreeMap<Text, Vec<(GroupResource, Text, String)>> = BTreeMap::new();
+    for group in served.groups() {
+        for version in &group.versions {
+            let Resources::BuiltIn(resources) = &version.resources else { continue };
+            for resource in resources.iter() {
+                let Some(storage) = &resource.storage else { continue };
+                let name = GroupResource { group: group.name.clone(), resource: resource.plural.clone() };
+                let encoding = group_version(&storage.group, &storage.announced_version);
+                by_place.entry(storage.key_prefix.clone()).or_default().push((name, version.version.clone(), encoding));
+            }
+        }
+    }
+    let mut all: Vec<Told> = by_place.into_values().map(of_place).collect();
+    all.sort_by(|a, b| a.names.cmp(&b.names));
+    all
+}
+
+fn of_place(mut served: Vec<(GroupResource, Text, String)>) -> Told {
+    // Versions stay in the order of preference.
+    served.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    let mut names: Vec<GroupResource> = served.iter().map(|(name, ..)| name.clone()).collect();
+    names.dedup();
+    let versions = |of: &GroupResource| -> Vec<String> {
+        let of_it = served.iter().filter(|(name, ..)| name == of);
+        of_it.map(|(name, version, _)| group_version(&name.group, version)).collect()
+    };
+    let first = names.first().map(&versions).unwrap_or_default();
+    let mut decodable = names.first().map(known).unwrap_or_default();
+    for version in names.iter().flat_map(&versions) {
+        if !decodable.contains(&version) {
+            decodable.push(version);
+        }
+    }
+    let encoding = served.into_iter().next().map(|(.., encoding)| encoding).unwrap_or_default();
+    Told { names, encoding, decodable, served: first }
+}
+
+/// The versions of a resource that can be read, where there are several.
+fn known(name: &GroupResource) -> Vec<String> {
+    let lines = DECODABLE.lines().filter(|line| !line.starts_with('#'));
+    let mut rows = lines.map(|line| line.split(' '));
+    let of_it =
+        |row: &mut std::str::Split<'_, char>| row.next() == Some(&name.group) && row.next() == Some(&name.resource);
+    let row = rows.find_map(|mut row| of_it(&mut row).then_some(row));
+    row.into_iter().flatten().map(|version| group_version(&name.group, version)).collect()
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(group: &str, resource: &str) -> GroupResource {
+        GroupResource { group: group.into(), resource: resource.into() }
+    }
+
+    #[test]
+    fn what_is_told() {
+        let deployments = (name("apps", "deployments"), Text::from("v1"), "apps/v1".to_owned());
+        let told = of_place(vec![deployments]);
+        assert_eq!((told.encoding.as_str(), told.served), ("apps/v1", vec!["apps/v1".to_owned()]));
+        assert_eq!(told.decodable, ["apps/v1", "apps/v1beta2", "apps/v1beta1"]);
+        // Events are served in two groups and stored in one place.
+        let events = [("events.k8s.io", "v1"), ("", "v1")];
+        let told =
+            of_place(events.map(|(group, version)| (name(group, "events"), version.into(), "v1".into())).to_vec());
+        assert_eq!(told.names, [name("", "events"), name("events.k8s.io", "events")]);
+        assert_eq!(
+            (told.decodable, told.served),
+            (vec!["v1".to_owned(), "events.k8s.io/v1".to_owned()], vec!["v1".to_owned()])
+        );
+    }
+
+    #[test]
+    fn servers_agree_or_not() {
+        let server = |id: &str, version: &str| value!({"apiServerID": id, "encodingVersion": version});
+        let mut object = value!({"metadata": {"name": "apps.deployments"}});
+        for (id, version, now, common, status, since) in [
+            ("a", "v1", "1", "v1", "True", "1"),
+            ("a", "v1", "2", "v1", "True", "1"),
+            // Another version, on which all agree again.
+            ("a", "v2", "3", "v2", "True", "3"),
+            ("b", "v1", "4", "", "False", "4"),
+            ("b", "v3", "5", "", "False", "4"),
+            ("b", "v2", "6", "v2", "True", "6"),
+        ] {
+            join(&mut object, &server(id, version), now);
+            let condition = &object.list_at(&["status", "conditions"])[0];
+            let found = (
+                object.str_at(&["status", "commonEncodingVersion"]),
+                condition.str_at(&["status"]),
+                condition.str_at(&["lastTransitionTime"]),
+            );
+            assert_eq!(found, (common, status, since), "{id} {version} {now}");
+        }
+        assert_eq!(object.list_at(&["status", "storageVersions"]).len(), 2);
+    }
+
+    #[test]
+    fn writes_wait() {
+        let versions = StorageVersions::default();
+        versions.0.pending.lock().insert(name("apps", "deployments"), None);
+        versions.0.pending.lock().insert(name("", "namespaces"), Some("no".to_owned()));
+        let info = |verb: &'static str, group: &str, resource: &str, namespace: &str| RequestInfo {
+            is_resource_request: true,
+            verb: Text::new_static(verb),
+            api_group: group.into(),
+            resource: resource.into(),
+            namespace: namespace.into(),
+            ..RequestInfo::default()
+        };
+        let (ann, own) = (User::new("ann", &["system:masters"]), User::new(User::APISERVER, &[User::MASTERS]));
+        for (info, user, want) in [
+            (info("get", "apps", "deployments", "x"), &ann, None),
+            (
+                info("create", "apps", "deployments", "x"),
+                &ann,
+                Some("resource: deployments.apps, last seen error: <nil>"),
+            ),
+            (info("create", "", "namespaces", ""), &ann, Some("resource: namespaces, last seen error: no")),
+            (info("create", "", "namespaces", ""), &own, None),
+            (info("delete", "", "namespaces", ""), &own, Some("resource: namespaces, last seen error: no")),
+            (info("update", "coordination.k8s.io", "leases", "kube-system"), &ann, None),
+            (info("create", "authorization.k8s.io", "subjectaccessreviews", ""), &ann, None),
+        ] {
+            let refusal = versions.refusal(&info, user);
+            let text = want.map(|want| format!("wait for storage version registration to complete for {want}"));
+            assert_eq!(refusal.map(|status| status.message().to_owned()), text, "{info:?}");
+        }
+        versions.0.is_complete.store(true, Ordering::Release);
+        assert!(versions.refusal(&info("create", "apps", "deployments", "x"), &ann).is_none());
+    }
+}

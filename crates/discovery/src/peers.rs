@@ -1,0 +1,291 @@
+//! Discovery over several servers of a cluster, which serve different things while it is upgraded (KEP-4020).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use binnacle_meta::{GroupVersionKind, Text};
+use binnacle_scheme::{RemoteResource, RemoteSubresource};
+
+use crate::documents::{GroupDiscovery, Kind, ResourceDiscovery, VersionDiscovery};
+
+/// A group of an aggregated document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveredGroup {
+    pub name: Text,
+    /// In order of preference.
+    pub versions: Vec<DiscoveredVersion>,
+}
+
+/// A version of a [`DiscoveredGroup`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveredVersion {
+    pub version: Text,
+    /// True when the last attempt to learn its resources failed.
+    pub is_stale: bool,
+    pub resources: Arc<[RemoteResource]>,
+}
+
+/// The groups of all servers. `own` is the name of this one among its peers: where documents differ, the server whose name
+/// comes first counts, so that all servers say the same.
+#[must_use]
+pub fn merge_peers(
+    own: &str,
+    groups: Vec<DiscoveredGroup>,
+    peers: &BTreeMap<Text, Vec<DiscoveredGroup>>,
+) -> Vec<DiscoveredGroup> {
+    let mut servers: BTreeMap<&str, &[DiscoveredGroup]> =
+        peers.iter().map(|(name, groups)| (name.as_str(), groups.as_slice())).collect();
+    servers.insert(own, &groups);
+    let own_order = names(&groups, |group| &group.name);
+    let mut merged: HashMap<Text, DiscoveredGroup> = HashMap::new();
+    let (mut is_changed, mut same_order, mut orders) = (false, true, Vec::new());
+    for groups in servers.values() {
+        for group in *groups {
+            match merged.get_mut(&group.name) {
+                None => drop(merged.insert(group.name.clone(), group.clone())),
+                Some(known) => {
+                    if let Some(both) = merge_groups(known, group) {
+                        *known = both;
+                        is_changed = true;
+                    }
+                }
+            }
+        }
+        let order = names(groups, |group| &group.name);
+        same_order &= order == own_order;
+        orders.push(order);
+    }
+    let order = match (is_changed, same_order) {
+        (false, true) => return groups,
+        (true, true) => own_order,
+        (_, false) => merge_orders(orders),
+    };
+    order.iter().filter_map(|name| merged.remove(name)).collect()
+}
+
+/// `None` where the second adds nothing to the first.
+fn merge_groups(a: &DiscoveredGroup, b: &DiscoveredGroup) -> Option<DiscoveredGroup> {
+    let mut versions: HashMap<Text, DiscoveredVersion> =
+        a.versions.iter().map(|version| (version.version.clone(), version.clone())).collect();
+    let mut is_changed = false;
+    for version in &b.versions {
+        match versions.get_mut(&version.version) {
+            None => drop(versions.insert(version.version.clone(), version.clone())),
+            Some(known) => {
+                if let Some(resources) = merge_resources(&known.resources, &version.resources) {
+                    known.resources = resources;
+                    is_changed = true;
+                }
+            }
+        }
+    }
+    let [ours, theirs] = [a, b].map(|group| names(&group.versions, |version| &version.version));
+    let order = order_of(ours, theirs, is_changed)?;
+    let versions = order.iter().filter_map(|name| versions.remove(name)).collect();
+    Some(DiscoveredGroup { name: a.name.clone(), versions })
+}
+
+/// `None` where the second list adds nothing to the first.
+fn merge_resources(a: &[RemoteResource], b: &[RemoteResource]) -> Option<Arc<[RemoteResource]>> {
+    let mut resources: HashMap<Text, RemoteResource> =
+        a.iter().map(|resource| (resource.plural.clone(), resource.clone())).collect();
+    let mut is_changed = false;
+    for resource in b {
+        match resources.get_mut(&resource.plural) {
+            None => drop(resources.insert(resource.plural.clone(), resource.clone())),
+            Some(known) if known == resource => {}
+            Some(known) => {
+                add_capabilities(known, resource);
+                is_changed = true;
+            }
+        }
+    }
+    let [ours, theirs] = [a, b].map(|list| names(list, |resource| &resource.plural));
+    let order = order_of(ours, theirs, is_changed)?;
+    Some(order.iter().filter_map(|name| resources.remove(name)).collect())
+}
+
+/// Gives a resource the verbs and subresources that another server has as well. Everything else stays.
+fn add_capabilities(known: &mut RemoteResource, other: &RemoteResource) {
+    let verbs: BTreeSet<Text> = known.verbs.iter().chain(&*other.verbs).cloned().collect();
+    known.verbs = verbs.into_iter().collect();
+    let both = known.subresources.iter().chain(&other.subresources);
+    let subresources: BTreeMap<Text, RemoteSubresource> =
+        both.map(|subresource| (subresource.name.clone(), subresource.clone())).collect();
+    known.subresources = subresources.into_values().collect();
+}
+
+/// The order of both together; `None` where nothing has changed and the order is the same.
+fn order_of(ours: Vec<Text>, theirs: Vec<Text>, is_changed: bool) -> Option<Vec<Text>> {
+    match (ours == theirs, is_changed) {
+        (true, false) => None,
+        (true, true) => Some(ours),
+        (false, _) => Some(merge_orders(vec![ours, theirs])),
+    }
+}
+
+fn names<T>(items: &[T], name: impl Fn(&T) -> &Text) -> Vec<Text> {
+    items.iter().map(|item| name(item).clone()).collect()
+}
+
+/// One list with all names, each behind those that stand before it in any of the lists; by name where no list tells. Lists
+/// that contradict each other are sorted.
+fn merge_orders(lists: Vec<Vec<Text>>) -> Vec<Text> {
+    let mut after: BTreeMap<&Text, BTreeSet<&Text>> = BTreeMap::new();
+    for list in &lists {
+        for (at, name) in list.iter().enumerate() {
+            let followers = after.entry(name).or_default();
+            followers.extend(list.get(at + 1));
+        }
+    }
+    let is_whole = |list: &&Vec<Text>| {
+        let distinct: BTreeSet<&Text> = list.iter().collect();
+        list.len() == after.len() && distinct.len() == list.len()
+    };
+    if let Some(whole) = lists.iter().find(is_whole) {
+        return whole.clone();
+    }
+    let mut waits_for: BTreeMap<&Text, usize> = after.keys().map(|name| (*name, 0)).collect();
+    for follower in after.values().flatten() {
+        *waits_for.entry(follower).or_default() += 1;
+    }
+    let mut free: BTreeSet<&Text> = waits_for.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();
+    let mut order = Vec::with_capacity(after.len());
+    while let Some(name) = free.pop_first() {
+        order.push(name.clone());
+        for follower in &after[name] {
+            if let Some(count) = waits_for.get_mut(follower) {
+                *count -= 1;
+                if *count == 0 {
+                    free.insert(follower);
+                }
+            }
+        }
+    }
+    match order.len() == after.len() {
+        true => order,
+        false => after.keys().map(|name| (*name).clone()).collect(),
+    }
+}
+
+// === From documents and back ===
+
+impl From<&GroupDiscovery<'_>> for DiscoveredGroup {
+    fn from(group: &GroupDiscovery<'_>) -> Self {
+        let versions = group.versions.iter().map(|version| DiscoveredVersion {
+            version: version.version.into(),
+            is_stale: version.freshness != "Current",
+            resources: version.resources.iter().map(resource).collect(),
+        });
+        Self { name: group.metadata.name.into(), versions: versions.collect() }
+    }
+}
+
+fn resource(shown: &ResourceDiscovery<'_>) -> RemoteResource {
+    let texts = |texts: &[&str]| texts.iter().map(|text| Text::from(*text)).collect::<Vec<_>>();
+    let subresources = shown.subresources.iter().map(|subresource| RemoteSubresource {
+        name: subresource.subresource.into(),
+        kind: kind(&subresource.response_kind),
+        accepted: subresource.accepted_types.iter().map(kind).collect(),
+        verbs: texts(&subresource.verbs).into(),
+    });
+    RemoteResource {
+        plural: shown.resource.into(),
+        singular: shown.singular_resource.into(),
+        kind: kind(&shown.response_kind),
+        namespaced: shown.scope == "Namespaced",
+        verbs: texts(&shown.verbs).into(),
+        short_names: texts(&shown.short_names),
+        categories: texts(&shown.categories),
+        subresources: subresources.collect(),
+        storage_version_hash: Text::default(),
+    }
+}
+
+fn kind(shown: &Kind<'_>) -> GroupVersionKind {
+    GroupVersionKind { group: shown.group.into(), version: shown.version.into(), kind: shown.kind.into() }
+}
+
+impl<'a> VersionDiscovery<'a> {
+    pub(crate) fn discovered(version: &'a DiscoveredVersion) -> Self {
+        let resources = version.resources.iter().map(crate::documents::remote_discovery).collect();
+        Self { version: &version.version, resources, freshness: if version.is_stale { "Stale" } else { "Current" } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(list: &str) -> Vec<Text> {
+        list.split_whitespace().map(Text::from).collect()
+    }
+
+    #[test]
+    fn orders() {
+        for (lists, want) in [
+            (&["a b c", "b c"][..], "a b c"),
+            (&["a c", "b c"], "a b c"),
+            (&["c a", "c b a"], "c b a"),
+            (&["b a", "a d"], "b a d"),
+            (&["z m", "a"], "a z m"),
+            (&["b a c", "a b d"], "a b c d"),
+            (&["", "a"], "a"),
+        ] {
+            let lists = lists.iter().map(|list| texts(list)).collect();
+            assert_eq!(merge_orders(lists), texts(want), "{want}");
+        }
+    }
+
+    /// `GROUP=VERSION:RESOURCE(VERBS),...`, groups apart by spaces.
+    fn groups(text: &str) -> Vec<DiscoveredGroup> {
+        let mut groups: Vec<DiscoveredGroup> = Vec::new();
+        for part in text.split_whitespace() {
+            let (name, rest) = part.split_once('=').unwrap();
+            let (version, resources) = rest.split_once(':').unwrap();
+            let resources = resources.split(',').filter(|resource| !resource.is_empty()).map(|resource| {
+                let (plural, verbs) = resource.trim_end_matches(')').split_once('(').unwrap();
+                RemoteResource {
+                    plural: plural.into(),
+                    singular: Text::default(),
+                    kind: GroupVersionKind::new("", "", ""),
+                    namespaced: true,
+                    verbs: verbs.split('+').map(Text::from).collect(),
+                    short_names: Vec::new(),
+                    categories: Vec::new(),
+                    subresources: Vec::new(),
+                    storage_version_hash: Text::default(),
+                }
+            });
+            let version =
+                DiscoveredVersion { version: version.into(), is_stale: false, resources: resources.collect() };
+            match groups.iter_mut().find(|group| group.name == name) {
+                Some(group) => group.versions.push(version),
+                None => groups.push(DiscoveredGroup { name: name.into(), versions: vec![version] }),
+            }
+        }
+        groups
+    }
+
+    #[test]
+    fn merging() {
+        for (own, peers, want) in [
+            ("a=v1:x(get)", &[][..], "a=v1:x(get)"),
+            ("a=v1:x(get)", &[("p", "a=v1:x(get)")], "a=v1:x(get)"),
+            // What the peer has more.
+            ("a=v1:x(get) c=v1:x(get)", &[("p", "b=v1:x(get) c=v1:x(get)")], "a=v1:x(get) b=v1:x(get) c=v1:x(get)"),
+            ("a=v1:x(get)", &[("p", "a=v2:x(get) a=v1:x(get)")], "a=v2:x(get) a=v1:x(get)"),
+            ("a=v1:x(get)", &[("p", "a=v1:x(get),y(list)")], "a=v1:x(get),y(list)"),
+            // Verbs together, and sorted where servers differ.
+            ("a=v1:x(watch+get)", &[("p", "a=v1:x(list)")], "a=v1:x(get+list+watch)"),
+            // What the peer lacks stays.
+            ("a=v1:x(get),y(get) b=v1:z(get)", &[("p", "a=v1:y(get)")], "a=v1:x(get),y(get) b=v1:z(get)"),
+            // Orders that contradict each other: the first server's.
+            ("b=v1:x(get) a=v1:x(get)", &[("p", "a=v1:x(get) b=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),
+            ("b=v1:x(get) a=v1:x(get)", &[("a", "a=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),
+        ] {
+            let peers = peers.iter().map(|(name, text)| (Text::from(*name), groups(text))).collect();
+            assert_eq!(merge_peers("own", groups(own), &peers), groups(want), "{own} {peers:?}");
+        }
+    }
+}

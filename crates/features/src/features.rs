@@ -1,0 +1,53 @@
+//! What one server offers and allows.
+
+use crate::{Gates, Version};
+
+/// The feature gates of a server and what it allows as a whole. Immutable once the server runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Features {
+    pub gates: Gates,
+    /// True when containers may be privileged (`--allow-privileged`).
+    pub allow_privileged: bool,
+}
+
+impl Default for Features {
+    /// The defaults of the release; privileged containers are allowed.
+    fn default() -> Self {
+        Self { gates: Gates::default(), allow_privileged: true }
+    }
+}
+
+impl Features {
+    /// True when a feature of the table is on. A name that no gate has is a mistake, and off.
+    pub fn enabled(&self, feature: &str) -> bool {
+        debug_assert!(self.gates.knows(feature), "there is no feature gate {feature}");
+        self.gates.enabled(feature)
+    }
+
+    /// The version of Kubernetes that the server acts as.
+    pub fn emulated(&self) -> Version {
+        self.gates.emulated()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_value_has_its_own_gates() {
+        let off = Features::default();
+        let gates = Gates::parse(&["GenericWorkload=true"], Version::BINARY, Version::BINARY.previous())
+            .expect("an alpha gate");
+        let on = Features { gates, allow_privileged: false };
+        assert!(on.enabled("GenericWorkload") && !off.enabled("GenericWorkload"));
+        assert_eq!((on.allow_privileged, off.allow_privileged), (false, true));
+    }
+
+    #[test]
+    #[should_panic(expected = "there is no feature gate Nonsense")]
+    #[cfg(debug_assertions)]
+    fn unknown_names_are_mistakes() {
+        Features::default().enabled("Nonsense");
+    }
+}

@@ -1,0 +1,63 @@
+//! Changes past the rules for updates and without admission: for orders whose own rules are stricter, as those that bind
+//! pods.
+
+use binnacle_meta::{Status, Text};
+use binnacle_schema::Value;
+use binnacle_store::{Expect, Op, Txn, TxnResponse};
+
+use crate::context::Context;
+use crate::object;
+use crate::resource::Resource;
+use crate::stored::store_failure;
+use crate::update::precondition_failed;
+
+/// Which object is meant; empty values mean any.
+#[derive(Clone, Debug, Default)]
+pub struct Preconditions {
+    pub uid: Text,
+    pub resource_version: Text,
+}
+
+/// Changes an object in the storage version, or says why not. Called again when somebody else was quicker.
+pub type Rewrite<'a> = dyn FnMut(&mut Value) -> Result<(), Status> + Send + 'a;
+
+impl Resource {
+    /// Writes what `rewrite` makes of an object; a dry run only tries.
+    ///
+    /// Errors: 404, 409 where it is another object than the one that is meant, whatever `rewrite` says.
+    pub async fn rewrite(
+        &self,
+        context: &Context,
+        name: &str,
+        wanted: &Preconditions,
+        rewrite: &mut Rewrite<'_>,
+    ) -> Result<(), Status> {
+        let collection = &self.collection;
+        let key = collection.key(&context.namespace, name)?;
+        let shown = String::from_utf8_lossy(&key).into_owned();
+        let (mut current, _) = collection.store.get(key.clone(), None).await.map_err(store_failure)?;
+        loop {
+            let kv = current.ok_or_else(|| Status::not_found(&self.group_resource(), name))?;
+            let mut object = collection.decode(&kv.value, kv.mod_revision)?;
+            for (what, wanted, found) in [
+                ("UID", &wanted.uid, object::uid(&object)),
+                ("ResourceVersion", &wanted.resource_version, object::resource_version(&object)),
+            ] {
+                if !wanted.is_empty() && *wanted != found {
+                    let why = precondition_failed(&shown, what, wanted, found);
+                    return Err(Status::conflict(&self.group_resource(), name, why));
+                }
+            }
+            rewrite(&mut object)?;
+            if context.dry_run {
+                return Ok(());
+            }
+            let op = Op::Put { value: collection.encode(&mut object).await?, lease: kv.lease };
+            let txn = Txn { key: key.clone(), expect: Expect::ModRevision(kv.mod_revision), op };
+            match collection.store.txn(txn).await.map_err(store_failure)? {
+                TxnResponse::Done { .. } => return Ok(()),
+                TxnResponse::Unmet { current: newer, .. } => current = newer,
+            }
+        }
+    }
+}

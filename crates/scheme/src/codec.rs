@@ -1,0 +1,177 @@
+//! How objects are turned into the bytes that a store keeps, and these into what clients get. Two codecs: the protobuf
+//! envelope of the program's own kinds, and JSON that is kept as JSON.
+
+mod envelope;
+mod text;
+
+use std::str::FromStr;
+
+use binnacle_schema::{Limits, Message, MessageRef, Object, Value};
+use bytes::Bytes;
+
+use crate::{CustomSchema, Kinds, StoredType, Strategy, Written};
+
+pub use envelope::Envelope;
+pub use text::JsonText;
+
+/// Bytes of a kind's objects. What is *kept* is what the watch cache holds: the stored bytes, or what [`Codec::index`]
+/// made of them.
+pub trait Codec: Send + Sync + 'static {
+    /// The bytes to store of a canonical object.
+    fn write(&self, kind: &StoredKind<'_>, media_type: MediaType, object: &Value) -> Vec<u8>;
+
+    /// The object of stored bytes, in the storage version.
+    fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String>;
+
+    /// As much of a kind's message as these paths lead through.
+    fn narrow(&self, message: &MessageRef, paths: &[&[&str]]) -> Message;
+
+    /// As much of an object as a narrowed message has, and the bytes to keep where they are others than those stored.
+    fn index(
+        &self,
+        kind: &StoredKind<'_>,
+        narrowed: &Message,
+        stored: &Bytes,
+    ) -> Result<(Value, Option<Bytes>), String>;
+
+    /// The compact JSON of kept bytes, as they are in their version.
+    fn to_json(&self, named: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String>;
+
+    /// The protobuf message of kept bytes, without an envelope.
+    fn to_protobuf(&self, kept: &[u8], resource_version: &str) -> Result<Bytes, String>;
+
+    /// Brings an object into the form in which it is written.
+    fn canonicalize(&self, message: &MessageRef, object: &mut Value);
+
+    /// Sets a member of a canonical object of this message, which stays canonical.
+    fn set(&self, message: &MessageRef, members: &mut Object, name: &str, value: Value);
+
+    /// Sets the resourceVersion in the canonical metadata of an object of this message.
+    fn set_resource_version(&self, message: &MessageRef, metadata: &mut Object, version: String);
+
+    /// True when each item of a list in JSON says its kind and version.
+    fn names_items(&self) -> bool;
+}
+
+/// The form in which the envelope is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MediaType {
+    #[default]
+    Protobuf,
+    Json,
+    Yaml,
+}
+
+/// A kind in the version in which its objects stand in the store.
+#[derive(Clone, Copy)]
+pub struct StoredKind<'a> {
+    pub group: &'a str,
+    pub version: &'a str,
+    pub kind: &'a str,
+    pub api_version: &'a str,
+    pub message: &'a MessageRef,
+    pub strategy: &'a dyn Strategy,
+    pub kinds: &'a dyn Kinds,
+    pub custom: Option<&'a dyn CustomSchema>,
+}
+
+/// What a client is told that an object is.
+#[derive(Clone, Copy)]
+pub struct Named<'a> {
+    pub message: &'a MessageRef,
+    pub api_version: &'a str,
+    pub kind: &'a str,
+}
+
+/// How deep a stored object may be nested; what was accepted as JSON is never deeper.
+const DEPTH: usize = 256;
+/// A stored object is no larger than etcd lets a request be, unless it was told otherwise.
+const LIMITS: Limits =
+    Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
+
+impl<'a> StoredKind<'a> {
+    /// As objects of a kind are handled; `api_version` is that of its storage.
+    pub fn new(kind: &'a StoredType, api_version: &'a str) -> Self {
+        Self {
+            group: &kind.storage.group,
+            version: &kind.storage.version,
+            kind: &kind.storage.kind,
+            api_version,
+            message: &kind.message,
+            strategy: &*kind.strategy,
+            kinds: &*kind.kinds,
+            custom: kind.custom.as_deref(),
+        }
+    }
+
+    /// The same in the version in which objects are written.
+    pub fn written(self, written: &'a Written) -> Self {
+        let Written { version, api_version, message, .. } = written;
+        Self { version, api_version, message, ..self }
+    }
+}
+
+impl FromStr for MediaType {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "application/vnd.kubernetes.protobuf" => Ok(Self::Protobuf),
+            "application/json" => Ok(Self::Json),
+            "application/yaml" => Ok(Self::Yaml),
+            _ => Err(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::{Field, Presence, Ty, json, value};
+
+    use super::*;
+    use crate::{NoKinds, Plain};
+
+    fn message() -> MessageRef {
+        let field = |tag, name: &'static str, ty| Field { tag, presence: Presence::OmitZero, ..Field::new(name, ty) };
+        let metadata =
+            Message::new("x.Meta", vec![field(1, "name", Ty::String), field(6, "resourceVersion", Ty::String)]);
+        let metadata = Ty::Message(MessageRef::Shared(metadata.into()));
+        MessageRef::Shared(
+            Message::new("x.Thing", vec![field(1, "metadata", metadata), field(2, "size", Ty::Int64)]).into(),
+        )
+    }
+
+    /// What is written is read again, is kept as it is, and shows the version that it is given.
+    #[test]
+    fn bytes_and_back() {
+        let message = message();
+        let kind = StoredKind {
+            group: "x.test",
+            version: "v1",
+            kind: "Thing",
+            api_version: "x.test/v1",
+            message: &message,
+            strategy: &Plain,
+            kinds: &NoKinds,
+            custom: None,
+        };
+        let plain = value!({"metadata": {"name": "a"}, "size": 3i64});
+        let named = value!({"apiVersion": "x.test/v1", "kind": "Thing", "metadata": {"name": "a"}, "size": 3i64});
+        for (codec, object, has_protobuf) in [(&Envelope as &dyn Codec, &plain, true), (&JsonText, &named, false)] {
+            let stored = Bytes::from(codec.write(&kind, MediaType::Protobuf, object));
+            let mut read = codec.read(&kind, &stored).expect("what was written");
+            assert_eq!((read.str_at(&["kind"]), read.int_at(&["size"])), ("Thing", Some(3)));
+            codec.canonicalize(&message, &mut read);
+            assert_eq!(codec.write(&kind, MediaType::Protobuf, &read), stored, "nothing changes");
+            let narrowed = codec.narrow(&message, &[&["metadata", "name"]]);
+            let (indexed, kept) = codec.index(&kind, &narrowed, &stored).expect("what was written");
+            assert_eq!((indexed.str_at(&["metadata", "name"]), kept), ("a", None));
+            let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind };
+            let text = codec.to_json(&shown, &stored, "7").expect("what was written");
+            let shown = json::parse(&text, &LIMITS).expect("it is JSON");
+            assert_eq!((shown.str_at(&["metadata", "resourceVersion"]), shown.str_at(&["kind"])), ("7", "Thing"));
+            assert_eq!(codec.to_protobuf(&stored, "7").is_ok(), has_protobuf);
+            assert!(codec.read(&kind, b"").is_err() && codec.read(&kind, b"?").is_err());
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! JSON that is kept as JSON, its members sorted: objects whose schema is made at run time. An object says itself in which
+//! version it is, and what clients read is what is stored with the resourceVersion put in.
+
+use binnacle_schema::{Message, MessageRef, Object, Value, canonical, json};
+use bytes::Bytes;
+
+use super::{Codec, LIMITS, MediaType, Named, StoredKind};
+
+/// JSON stored as JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct JsonText;
+
+impl Codec for JsonText {
+    fn write(&self, _: &StoredKind<'_>, _: MediaType, object: &Value) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024);
+        json::write(object, &mut out);
+        out.push(b'\n');
+        out
+    }
+
+    fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
+        let mut object = json::parse(stored, &LIMITS).map_err(|error| error.to_string())?;
+        if let Some(custom) = kind.custom {
+            custom.read_stored(&mut object)?;
+        }
+        canonical::sort_free_form(&mut object);
+        Ok(object)
+    }
+
+    /// Objects are read whole, and their messages are made when first needed: that is not here.
+    fn narrow(&self, _: &MessageRef, _: &[&[&str]]) -> Message {
+        Message::new("", Vec::new())
+    }
+
+    fn index(&self, kind: &StoredKind<'_>, _: &Message, stored: &Bytes) -> Result<(Value, Option<Bytes>), String> {
+        let object = self.read(kind, stored)?;
+        let written = self.write(kind, MediaType::Json, &object);
+        let kept = (written != *stored).then(|| Bytes::from(written));
+        Ok((object, kept))
+    }
+
+    fn to_json(&self, _: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
+        let text = kept.strip_suffix(b"\n").unwrap_or(kept);
+        json::with_text_member(text, "metadata", "resourceVersion", resource_version)
+            .ok_or_else(|| "it is no object with metadata".to_owned())
+    }
+
+    fn to_protobuf(&self, _: &[u8], _: &str) -> Result<Bytes, String> {
+        Err("it has no form in protobuf".to_owned())
+    }
+
+    fn canonicalize(&self, _: &MessageRef, object: &mut Value) {
+        canonical::sort_free_form(object);
+    }
+
+    fn set(&self, _: &MessageRef, members: &mut Object, name: &str, value: Value) {
+        members.insert(name, value);
+        members.sort_by_name();
+    }
+
+    fn set_resource_version(&self, _: &MessageRef, metadata: &mut Object, version: String) {
+        metadata.insert("resourceVersion", version);
+        metadata.sort_by_name();
+    }
+
+    fn names_items(&self) -> bool {
+        true
+    }
+}

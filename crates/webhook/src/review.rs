@@ -1,0 +1,142 @@
+//! Reviews that webhooks answer with: documents of a kind and version, read as leniently as kube-apiserver reads them, and
+//! refused in its words.
+
+use binnacle_meta::{GroupVersion, go_quote};
+use binnacle_schema::{Limits, Object, Value, json, yaml};
+
+/// Where kube-apiserver registers the kinds that an answer may be of.
+const SCHEME: &str = "pkg/util/webhook/client.go:71";
+
+/// The kind of review that a webhook is to answer with.
+#[derive(Clone, Copy, Debug)]
+pub struct ReviewKind<'a> {
+    pub group: &'a str,
+    pub version: &'a str,
+    pub kind: &'a str,
+}
+
+impl ReviewKind<'_> {
+    /// The document in a body, JSON or YAML. What it does not say of its kind is taken for granted here, and not filled in.
+    pub fn read(&self, body: &[u8], limits: &Limits) -> Result<Value, String> {
+        let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+        let is_json = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+        let tree = if is_json {
+            json::parse(body, limits).map_err(|error| unread(error.to_string()))?
+        } else {
+            yaml::parse(body, limits).map_err(|error| error.to_string())?.0
+        };
+        check_type_meta(&tree).map_err(unread)?;
+        let said = tree.str_at(&["apiVersion"]);
+        let given = match said {
+            "" => GroupVersion::new(self.group, self.version),
+            said => GroupVersion::parse(said).ok_or_else(|| format!("unexpected GroupVersion string: {said}"))?,
+        };
+        let kind = Some(tree.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(self.kind);
+        if given.group != self.group || given.version != self.version || kind != self.kind {
+            return Err(self.other(&given, kind));
+        }
+        Ok(if tree.is_null() { Value::Object(Object::new()) } else { tree })
+    }
+
+    /// What is wrong with a document of another kind.
+    fn other(&self, given: &GroupVersion, kind: &str) -> String {
+        // Those of `meta.k8s.io/v1` that each API group has.
+        const IN_ALL_GROUPS: [&str; 7] = [
+            "WatchEvent",
+            "ListOptions",
+            "GetOptions",
+            "DeleteOptions",
+            "CreateOptions",
+            "UpdateOptions",
+            "PatchOptions",
+        ];
+        const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"];
+        let is_ours = given.group == self.group && matches!(given.version.as_str(), "v1" | "v1beta1");
+        let is_known = is_ours && (kind == self.kind || IN_ALL_GROUPS.contains(&kind))
+            || given.group.is_empty() && given.version == "v1" && UNVERSIONED.contains(&kind);
+        if is_known {
+            let from = if is_ours && kind != self.kind { "v1" } else { given.version.as_str() };
+            let (version, wanted) = (self.version, self.kind);
+            return format!("converting ({from}.{kind}) to ({version}.{wanted}): unknown conversion");
+        }
+        format!(
+            "no kind {} is registered for version {} in scheme {}",
+            go_quote(kind),
+            go_quote(&given.to_string()),
+            go_quote(SCHEME)
+        )
+    }
+}
+
+/// Kind and version of a document must be texts, and the document an object.
+pub fn check_type_meta(tree: &Value) -> Result<(), String> {
+    let members = match tree {
+        Value::Object(members) => members,
+        Value::Null => return Ok(()),
+        other => {
+            let found = json_type(other);
+            return Err(format!(
+                "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+            ));
+        }
+    };
+    for (name, member) in members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind")) {
+        if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
+            let found = json_type(member);
+            return Err(format!("json: cannot unmarshal {found} into Go struct field .{name} of type string"));
+        }
+    }
+    Ok(())
+}
+
+/// The name of a value's type in errors of Go's JSON decoder.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "array",
+        Value::Str(_) | Value::Raw(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::Null => "null",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds() {
+        let review = ReviewKind { group: "g.io", version: "v1", kind: "Review" };
+        let typed = "couldn't get version/kind; json parse error: json: cannot unmarshal";
+        let no_kind = |kind: &str, version: &str| {
+            format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"{SCHEME}\"")
+        };
+        for (body, want) in [
+            (r#"{"apiVersion":"g.io/v1","kind":"Review","a":1}"#, Ok(())),
+            ("apiVersion: g.io/v1\nkind: Review\n", Ok(())),
+            ("{}", Ok(())),
+            ("", Ok(())),
+            (
+                r#"{"apiVersion":"g.io/v1beta1"}"#,
+                Err("converting (v1beta1.Review) to (v1.Review): unknown conversion".into()),
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"Status"}"#,
+                Err("converting (v1.Status) to (v1.Review): unknown conversion".into()),
+            ),
+            (r#"{"apiVersion":"g.io/v9","kind":"Review"}"#, Err(no_kind("Review", "g.io/v9"))),
+            (r#"{"apiVersion":"g.io/v1","kind":"Other"}"#, Err(no_kind("Other", "g.io/v1"))),
+            (r#"{"kind":7}"#, Err(format!("{typed} number into Go struct field .kind of type string"))),
+            (
+                "a/b/c",
+                Err(format!(
+                    "{typed} string into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+                )),
+            ),
+        ] {
+            let limits = Limits { max_bytes: 1 << 20, max_depth: 16, max_yaml_nodes: 100, max_memory: usize::MAX };
+            assert_eq!(review.read(body.as_bytes(), &limits).map(drop), want, "{body}");
+        }
+    }
+}
