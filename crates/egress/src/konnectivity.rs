@@ -184,14 +184,13 @@ impl Session {
         };
         let receiving = async {
             while let Ok(Some(packet)) = incoming.message().await {
-                match packet.payload {
-                    Some(Payload::Data(data)) if data.connection == connection => {
-                        if to_us.write_all(&data.data).await.is_err() {
-                            break;
-                        }
-                    }
+                let data = match packet.payload {
+                    Some(Payload::Data(data)) if data.connection == connection => data,
                     Some(Payload::CloseResponse(closed)) if closed.connection == connection => break,
-                    _ => {}
+                    _ => continue,
+                };
+                if to_us.write_all(&data.data).await.is_err() {
+                    break;
                 }
             }
             let _ = to_us.shutdown().await;
