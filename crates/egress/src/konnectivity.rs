@@ -21,6 +21,8 @@ use tower::service_fn;
 
 /// As the Go client waits for the proxy and for its answer to a dial.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take to confirm that a connection is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What is under way in a tunnel.
 const BUFFER: usize = 64 << 10;
 const PIECE: usize = 32 << 10;
@@ -201,6 +203,15 @@ impl Session {
         }
         let close = Packet { kind: CLOSE_REQ, payload: Some(Payload::CloseRequest(CloseRequest { connection })) };
         let _ = outgoing.send(close).await;
+        // Who gives up the stream before that is confirmed takes the packet back.
+        let confirmed = async {
+            while let Ok(Some(packet)) = incoming.message().await {
+                if matches!(packet.payload, Some(Payload::CloseResponse(_))) {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, confirmed).await;
     }
 }
 
