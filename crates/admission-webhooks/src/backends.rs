@@ -71,6 +71,7 @@ impl Backends {
         let host = target.url.host().unwrap_or_default().to_owned();
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
         (target.identity, target.credential) = self.users.of_host(&host, port);
+        target.dialer = self.services.dialer(service.is_some());
         target.service = service.map(|(service, _)| service);
         // A server may bound how many calls one connection of HTTP/2 carries, and slow ones would hold up the rest.
         target.http1 = true;

@@ -20,6 +20,7 @@ use arc_swap::ArcSwap;
 use binnacle_controlplane::{Handler, Informer, PeerAddresses, Step};
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_meta::{LabelSelector, Status, Text};
+use binnacle_proxy::Way;
 use binnacle_registry::Catalog;
 use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_schema::Value;
@@ -88,8 +89,13 @@ struct PeerServed {
 impl Peers {
     /// The error says what is wrong with the authorities.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
-        let connections =
-            Connections::new(|| believing(&options.authorities), SERVER_NAME, Some(options.identity.clone()), None)?;
+        let connections = Connections::new(
+            || believing(&options.authorities),
+            SERVER_NAME,
+            Some(options.identity.clone()),
+            None,
+            Way::default(),
+        )?;
         let peers = Self(Arc::new(Inner {
             name: options.name,
             catalog: options.catalog,

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::Text;
-use binnacle_proxy::{CertificateMetrics, Pool, Verification, client_config};
+use binnacle_proxy::{CertificateMetrics, Pool, Verification, Way, client_config};
 use binnacle_schema::Value;
 use binnacle_webhook::{Service, ServiceResolver};
 use parking_lot::Mutex;
@@ -42,12 +42,13 @@ impl Connections {
         server_name: &str,
         identity: Option<Arc<dyn ResolvesClientCert>>,
         certificates: Option<CertificateMetrics>,
+        way: Way,
     ) -> Result<Self, String> {
         let config = || client_config(verification()?, identity.clone()).map_err(|error| format!("tls: {error}"));
         let mut tls = ClientConfig::clone(&*config()?);
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let server_name = server_name.to_owned();
-        let pool = Pool::counting(Arc::new(tls), server_name.clone(), certificates);
+        let pool = Pool::counting(Arc::new(tls), server_name.clone(), certificates, way);
         Ok(Self { pool, upgrade_tls: config()?, server_name })
     }
 }
@@ -111,7 +112,8 @@ impl Remotes {
         verification: impl Fn() -> Result<Verification, String>,
         trust: &Trust,
     ) -> Result<Connections, String> {
-        Connections::new(verification, &trust.server_name, self.identity.clone(), self.certificates.clone())
+        let way = Way { dialer: self.resolver.dialer(true), ..Way::default() };
+        Connections::new(verification, &trust.server_name, self.identity.clone(), self.certificates.clone(), way)
     }
 
     fn connections(&self, trust: Trust) -> Result<Arc<Connections>, String> {

@@ -23,6 +23,7 @@ use binnacle_controlplane::{
     AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
+use binnacle_egress::{DialMetrics, Egress, EgressError, Network};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -119,6 +120,8 @@ pub(crate) enum StartFailure {
     TracingConfig(#[from] binnacle_traces::ConfigError),
     #[error(transparent)]
     Tracing(#[from] binnacle_traces::ExporterError),
+    #[error(transparent)]
+    Egress(#[from] EgressError),
     #[error("API group/version apiregistration.k8s.io/v1 must be enabled")]
     NoRegistration,
     #[error("failed to apply admission: {0}")]
@@ -149,15 +152,19 @@ const BUILD: Build = Build {
 pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), StartFailure> {
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let front = Front::start().map_err(StartFailure::Runtime)?;
-    let named = Named::load(&config)?;
     let features = Arc::new(config.features());
+    let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
+    let egress = match config.debugging.egress_config.as_deref() {
+        Some(path) => Egress::load(path, &DialMetrics::register(metrics.registry()).map_err(not_registered)?)?,
+        None => Egress::default(),
+    };
+    let named = Named::load(&config, &egress)?;
     let mut plugins = AdmissionOptions { features: features.clone(), ..config.admission.options.clone() };
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;
     let port_address = port.address();
     let url = format!("https://{}", reachable(port_address));
-    let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
     tell_version(&config, metrics.registry()).map_err(not_registered)?;
     binnacle_supervise::register(metrics.registry()).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
@@ -165,7 +172,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let mut data = open_data(&config)?;
     let disk_failed = Arc::new(Notify::new());
     let on_disk_failure = (config.host.on_disk_failure, &disk_failed);
-    let stores = Stores::open(&config.storage, on_disk_failure, &mut data, metrics.registry())?;
+    let stores = Stores::open(&config.storage, on_disk_failure, &mut data, &egress, metrics.registry())?;
     stores.refuse_unfinished().await?;
     let admin_socket = stores.offer();
     let Named { mut authentication, issuers, tls, authorization, kubelets, proxy_client, tracing: named_tracing } =
@@ -186,15 +193,18 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let keys = authentication.service_account_keys(&service_account)?;
     let issuers = issuers.make(flags, metrics.registry())?;
     let authentication = authentication::build(flags, authentication, &issuers, &clients, &keys, &resources, &metrics)?;
-    let authorization = authorization.make(&resources, metrics.registry())?;
+    let authorization = authorization.make(&resources, egress.dialer(Network::ControlPlane), metrics.registry())?;
 
     // What is served.
     let (trigger, shutdown) = ShutdownTrigger::new();
     let ending = Ending(trigger.clone());
     let (terminating_trigger, terminating) = ShutdownTrigger::new();
     let (draining_trigger, draining) = ShutdownTrigger::new();
-    let auditor = config
-        .auditing
+    let mut auditing = config.auditing.clone();
+    if let Some(webhook) = &mut auditing.webhook {
+        webhook.dialer = egress.dialer(Network::ControlPlane);
+    }
+    let auditor = auditing
         .build(metrics.registry(), |media_type, body, omit| read_object(&BuiltInKinds, media_type, body, omit))?
         .map(Arc::new);
     let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
@@ -203,8 +213,9 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let surroundings =
         webhooks::surroundings(&resources, lookup, &authorization.authorizer, &conditions, metrics.registry())
             .map_err(not_registered)?;
-    let services: Arc<dyn ServiceResolver> =
-        Arc::new(ServiceAddresses::new(resources.clone(), config.misc.service_routing, Some(reachable(port_address))));
+    let own_address = Some(reachable(port_address));
+    let services = ServiceAddresses::new(resources.clone(), config.misc.service_routing, own_address);
+    let services: Arc<dyn ServiceResolver> = Arc::new(services.leaving_by(egress.clone()));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
     let admission_policies = AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?;
     let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
@@ -421,8 +432,8 @@ struct Named {
 }
 
 impl Named {
-    fn load(config: &Settings) -> Result<Self, StartFailure> {
-        let authentication = authentication::Named::load(&config.authentication)?;
+    fn load(config: &Settings, egress: &Egress) -> Result<Self, StartFailure> {
+        let authentication = authentication::Named::load(&config.authentication, egress)?;
         let issuers = NamedIssuers::load(&config.authentication)?;
         let kept = config.serving.cert_dir.as_deref().map(serving_pair);
         let kept = kept.filter(|files| files.certificate.exists() && files.key.exists());
@@ -437,7 +448,8 @@ impl Named {
             }
         };
         let authorization = Prepared::load(&config.authorization)?;
-        let way = Way { bytes_per_second: config.misc.connection_bytes_per_second };
+        let way =
+            Way { bytes_per_second: config.misc.connection_bytes_per_second, dialer: egress.dialer(Network::Cluster) };
         let kubelets = Kubelets::new(&config.misc.kubelet)?.by(way);
         let proxy_client = match &config.misc.proxy_client {
             Some((certificate, key)) => {

@@ -12,6 +12,7 @@ use binnacle_authn::{
     WebhookTokens, WebhookVersion, X509,
 };
 use binnacle_controlplane::RequestHeader;
+use binnacle_egress::{Dialer, Egress, Network};
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
 use binnacle_meta::Text;
 use binnacle_registry::Catalog;
@@ -79,11 +80,12 @@ impl Bundle {
 }
 
 impl Named {
-    pub(crate) fn load(flags: &settings::Authentication) -> Result<Self, AuthenticationError> {
+    pub(crate) fn load(flags: &settings::Authentication, egress: &Egress) -> Result<Self, AuthenticationError> {
         let mut keys = Vec::new();
         for path in &flags.service_accounts.key_files {
             keys.extend(load_public(path)?);
         }
+        let tokens = |webhook| webhook_tokens(webhook, egress.dialer(Network::ControlPlane), audiences(flags));
         Ok(Self {
             tokens: flags.token_auth_file.as_deref().map(TokenFile::load).transpose()?,
             clients: flags.client_ca_file.as_deref().map(|path| Bundle::load("client-ca-bundle", path)).transpose()?,
@@ -100,7 +102,7 @@ impl Named {
                 .transpose()
                 .map_err(AuthenticationError::SigningKey)?,
             keys,
-            webhook: flags.webhook.as_ref().map(|webhook| webhook_tokens(webhook, audiences(flags))).transpose()?,
+            webhook: flags.webhook.as_ref().map(tokens).transpose()?,
         })
     }
 
@@ -149,8 +151,13 @@ const TOKEN_TIMES: CacheTimes = CacheTimes { success: Duration::from_secs(10), f
 /// The longest that one call of the token webhook may take.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn webhook_tokens(flags: &settings::Webhook, audiences: Vec<Text>) -> Result<WebhookTokens, AuthenticationError> {
-    let client = Client::new(load(&flags.config_file)?, WEBHOOK_TIMEOUT).map_err(AuthenticationError::WebhookTarget)?;
+fn webhook_tokens(
+    flags: &settings::Webhook,
+    dialer: Option<Arc<Dialer>>,
+    audiences: Vec<Text>,
+) -> Result<WebhookTokens, AuthenticationError> {
+    let target = binnacle_webhook::Target { dialer, ..load(&flags.config_file)? };
+    let client = Client::new(target, WEBHOOK_TIMEOUT).map_err(AuthenticationError::WebhookTarget)?;
     let version = if flags.version == "v1" { WebhookVersion::V1 } else { WebhookVersion::V1beta1 };
     Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
 }

@@ -9,6 +9,7 @@ use binnacle_authz::{
 };
 use binnacle_config::{Followed, ReloadMetrics};
 use binnacle_controlplane::{RolesFeed, follow_nodes, node_rules};
+use binnacle_egress::Dialer;
 use binnacle_endpoints::UnsafeDeletes;
 use binnacle_meta::read_error;
 use binnacle_registry::Catalog;
@@ -84,7 +85,12 @@ impl Prepared {
     }
 
     /// Makes the authorizers. Nothing is followed before [`Made::follow`].
-    pub(crate) fn make(self, resources: &Catalog, registry: &prometheus::Registry) -> Result<Made, AuthorizationError> {
+    pub(crate) fn make(
+        self,
+        resources: &Catalog,
+        dialer: Option<Arc<Dialer>>,
+        registry: &prometheus::Registry,
+    ) -> Result<Made, AuthorizationError> {
         let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
         // Who writes roles is judged by roles, whatever decides otherwise.
         let roles = RolesFeed::new(resources.clone());
@@ -96,7 +102,7 @@ impl Prepared {
             node = Some(Arc::new(Node::new(graph.clone(), rules)));
             nodes = Some(graph);
         }
-        let parts = Parts { abac: self.abac, node, rbac, paths: self.paths, metrics };
+        let parts = Parts { abac: self.abac, node, rbac, paths: self.paths, metrics, dialer };
         let union = parts.assemble(&self.config).map_err(invalid)?;
         let Some((path, data)) = self.file else {
             return Ok(Made { authorizer: Arc::new(union), roles, nodes, file: None });

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use binnacle_egress::{Egress, Network};
 use binnacle_features::Features;
 use binnacle_meta::{GroupResource, Text};
 use binnacle_registry::{ROOT, StorageOptions};
@@ -48,10 +49,11 @@ impl Stores {
         storage: &Storage,
         (on_failure, failed): (DiskFailure, &Arc<Notify>),
         data: &mut Option<DataDir>,
+        egress: &Egress,
         registry: &Registry,
     ) -> Result<Self, StartFailure> {
         if let Some(etcd) = &storage.etcd {
-            return Ok(Self::Etcd(Clusters::connect(etcd, registry)?));
+            return Ok(Self::Etcd(Clusters::connect(etcd, egress, registry)?));
         }
         let (store, directory) = match data {
             Some(data) if !storage.ephemeral => {
@@ -212,7 +214,7 @@ fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
 }
 
 impl Clusters {
-    fn connect(etcd: &Etcd, registry: &Registry) -> Result<Self, StartFailure> {
+    fn connect(etcd: &Etcd, egress: &Egress, registry: &Registry) -> Result<Self, StartFailure> {
         let metrics = Metrics::new(registry, key_owners(&etcd.root)).map_err(not_registered)?;
         let tls =
             TlsPaths { ca: etcd.ca_file.clone(), certificate: etcd.cert_file.clone(), key: etcd.key_file.clone() };
@@ -222,6 +224,7 @@ impl Clusters {
                 tls: tls.clone(),
                 watched: prefix_range(etcd.root.as_bytes()),
                 metrics: metrics.clone(),
+                dialer: egress.dialer(Network::Etcd),
             };
             EtcdStore::new(&options).map(Arc::new)
         };

@@ -1,8 +1,10 @@
 //! The settings of `--audit-*`, their checks with the reference's messages, and the backends they ask for.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_egress::Dialer;
 use binnacle_meta::io_error;
 use prometheus::Registry;
 
@@ -48,6 +50,8 @@ pub struct WebhookOptions {
     pub mode: Mode,
     pub batch: BatchOptions,
     pub truncate: TruncateOptions,
+    /// The proxy that calls leave by, if not directly.
+    pub dialer: Option<Arc<Dialer>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,8 @@ pub(crate) struct Webhook {
 
 impl Webhook {
     pub(crate) fn open(options: &WebhookOptions, metrics: Metrics) -> Result<Self, String> {
-        let target = load(&options.config_file).map_err(|error| error.to_string())?;
+        let mut target = load(&options.config_file).map_err(|error| error.to_string())?;
+        target.dialer = options.dialer.clone();
         let client = Client::new(target, TIMEOUT).map_err(|error| error.to_string())?;
         Ok(Self { client, backoff: Backoff::starting_at(options.initial_backoff), metrics })
     }
@@ -94,6 +95,7 @@ mod tests {
             mode: log.mode,
             batch: log.batch,
             truncate: log.truncate,
+            dialer: None,
         };
         let webhook = Webhook::open(&options, metrics.clone()).unwrap();
         (webhook, hook, seen, metrics)

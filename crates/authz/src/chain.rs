@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_egress::Dialer;
 use binnacle_webhook::{Client, load};
 
 use crate::conditions::Conditions;
@@ -23,6 +24,8 @@ pub struct Parts {
     /// `--authorization-always-allow-paths`.
     pub paths: Option<Arc<AlwaysAllowPaths>>,
     pub metrics: Arc<Metrics>,
+    /// The proxy that calls of webhooks leave by, if not directly.
+    pub dialer: Option<Arc<Dialer>>,
 }
 
 impl Parts {
@@ -58,7 +61,8 @@ impl Parts {
     }
 
     fn webhook(&self, name: &str, config: &WebhookConfig) -> Result<Webhook, String> {
-        let target = load(&config.kubeconfig).map_err(|error| error.to_string())?;
+        let mut target = load(&config.kubeconfig).map_err(|error| error.to_string())?;
+        target.dialer = self.dialer.clone();
         let client = Client::new(target, config.timeout).map_err(|error| error.to_string())?;
         let options = WebhookOptions {
             name: name.to_owned(),

@@ -162,6 +162,7 @@ pub(crate) fn etcd(endpoints: &[String], access: &EtcdAccess) -> Result<EtcdStor
         tls: access.tls.clone(),
         watched: prefix_range(access.root.as_bytes()),
         metrics: metrics.map_err(|error| Error::doing("metrics", error))?,
+        dialer: None,
     };
     Ok(EtcdStore::new(&options)?)
 }

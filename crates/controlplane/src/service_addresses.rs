@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context as Poller, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use binnacle_egress::{Dialer, Egress, Network};
 use binnacle_meta::{GroupResource, LabelSelector, Operator, Requirement, Status, StatusReason, Text, go_quote};
 use binnacle_registry::{Catalog, Context, ListOptions, Match, Resource, WatchFrom};
 use binnacle_request::BoxFuture;
@@ -38,6 +39,7 @@ pub struct ServiceAddresses {
     routing: ServiceRouting,
     /// Where this server listens: the service `kubernetes` is this server.
     own: Option<SocketAddr>,
+    egress: Egress,
     known: Mutex<HashMap<(Text, Text), Arc<Known>>>,
 }
 
@@ -81,7 +83,13 @@ struct Slice {
 impl ServiceAddresses {
     /// `own` is where this server is reached from itself.
     pub fn new(catalog: Catalog, routing: ServiceRouting, own: Option<SocketAddr>) -> Self {
-        Self { catalog, routing, own, known: Mutex::default() }
+        Self { catalog, routing, own, egress: Egress::default(), known: Mutex::default() }
+    }
+
+    /// The same, with connections that leave as `egress` says.
+    #[must_use]
+    pub fn leaving_by(self, egress: Egress) -> Self {
+        Self { egress, ..self }
     }
 
     fn known(&self, namespace: &str, name: &str) -> Arc<Known> {
@@ -128,6 +136,10 @@ impl ServiceAddresses {
 impl ServiceResolver for ServiceAddresses {
     fn resolve<'a>(&'a self, namespace: &'a str, name: &'a str, port: u16) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(self.find(namespace, name, port))
+    }
+
+    fn dialer(&self, to_service: bool) -> Option<Arc<Dialer>> {
+        self.egress.dialer(if to_service { Network::Cluster } else { Network::ControlPlane })
     }
 }
 

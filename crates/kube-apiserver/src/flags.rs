@@ -37,7 +37,7 @@ use parse::Given;
 use table::Group;
 
 /// The groups in the order of `--help`.
-const GROUPS: [Group; 15] = [
+const GROUPS: [Group; 16] = [
     generic::GROUP,
     storage::GROUP,
     serving::GROUP,
@@ -46,6 +46,7 @@ const GROUPS: [Group; 15] = [
     authentication::GROUP,
     authorization::GROUP,
     api_enablement::GROUP,
+    features::EGRESS,
     admission::GROUP,
     metrics::GROUP,
     logs::GROUP,

@@ -49,6 +49,12 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
             &format!("invalid authorization config: error reading policy file {junk}, line 1: no certificate: "),
         ),
         (
+            &["--egress-selector-config-file", &missing],
+            &format!(
+                "failed to read egress selector config: unable to read egress selector configuration from \"{missing}\" [open "
+            ),
+        ),
+        (
             &["--tracing-config-file", &missing],
             &format!("failed to read tracing config: unable to read tracing configuration from \"{missing}\": open "),
         ),

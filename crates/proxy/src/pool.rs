@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 
 use crate::certificates::{CertificateMetrics, Flaws};
 use crate::client::{MAX_HEAD_BYTES, MAX_HEADERS, SendError, broken};
-use crate::target::{DialError, Target};
+use crate::target::{DialError, Target, Way};
 
 /// How many requests share a connection. Servers must bear as many (RFC 9113, 6.5.2, recommends no smaller limit).
 const MAX_STREAMS: usize = 100;
@@ -52,6 +52,7 @@ pub struct Pool {
     /// The name that certificates must be for.
     server_name: String,
     certificates: Option<CertificateMetrics>,
+    way: Way,
     hosts: Mutex<HashMap<String, Host>>,
 }
 
@@ -133,8 +134,8 @@ impl Connection {
 
 impl Pool {
     /// `tls` offers `h2` and `http/1.1`.
-    pub fn new(tls: Arc<ClientConfig>, server_name: String) -> Arc<Self> {
-        Self::counting(tls, server_name, None)
+    pub fn new(tls: Arc<ClientConfig>, server_name: String, way: Way) -> Arc<Self> {
+        Self::counting(tls, server_name, None, way)
     }
 
     /// The same, with what is wrong with the server's certificates counted.
@@ -142,8 +143,14 @@ impl Pool {
         tls: Arc<ClientConfig>,
         server_name: String,
         certificates: Option<CertificateMetrics>,
+        way: Way,
     ) -> Arc<Self> {
-        Arc::new(Self { tls, server_name, certificates, hosts: Mutex::default() })
+        Arc::new(Self { tls, server_name, certificates, way, hosts: Mutex::default() })
+    }
+
+    /// How its connections reach the server.
+    pub(crate) fn way(&self) -> &Way {
+        &self.way
     }
 
     /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
@@ -286,7 +293,8 @@ impl Pool {
     }
 
     fn target(&self, address: &str) -> Result<Target, DialError> {
-        Target::of_address(address, Some(self.tls.clone()), Some(self.server_name.clone()))
+        let target = Target::of_address(address, Some(self.tls.clone()), Some(self.server_name.clone()))?;
+        Ok(Target { way: self.way.clone(), ..target })
     }
 }
 

@@ -41,8 +41,9 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     if headers::is_upgrade(&request.headers) {
         request.headers.insert(HOST, host);
         let (tls, name) = (Some(to.upgrade_tls.clone()), Some(to.server_name.to_owned()));
-        let target =
+        let mut target =
             Target::of_address(to.address, tls, name).map_err(|error| format!("error dialing backend: {error}"))?;
+        target.way = to.pool.way().clone();
         let upgraded = upgrade::pass_through(request, &target, &uri.to_string()).await;
         return upgraded.map_err(|status| status.message().to_owned());
     }

@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_egress::Dialer;
 use binnacle_meta::effective_address;
 use binnacle_request::ByteStream;
 use rustls::ClientConfig;
@@ -42,6 +43,8 @@ pub struct Target {
 pub struct Way {
     /// The most that a connection which was upgraded takes and gives.
     pub bytes_per_second: Option<NonZeroU64>,
+    /// The proxy that connections leave by, if not directly.
+    pub dialer: Option<Arc<Dialer>>,
 }
 
 /// Why there is no connection, in the words of Go's `net` package.
@@ -97,18 +100,16 @@ impl Target {
 
     /// As [`Target::dial`]; true when both sides agreed on HTTP/2. With what is wrong with the server's certificate.
     pub(crate) async fn dial_negotiated(&self) -> Result<(Box<dyn ByteStream>, bool, Flaws), DialError> {
-        let tcp = match tokio::time::timeout(DIAL_TIMEOUT, self.tcp()).await {
-            Ok(tcp) => tcp?,
-            Err(_) => return Err(DialError::new(format!("dial tcp {}: i/o timeout", self.dialed()))),
+        let stream = match &self.way.dialer {
+            Some(dialer) => Box::new(dialer.dial(&self.address()).await.map_err(DialError::new)?),
+            None => self.dial_directly().await?,
         };
-        // Keystrokes should not wait for company.
-        let _ = tcp.set_nodelay(true);
-        let Some(config) = &self.tls else { return Ok((Box::new(tcp), false, Flaws::default())) };
+        let Some(config) = &self.tls else { return Ok((stream, false, Flaws::default())) };
         let name = self.server_name.as_ref().unwrap_or(&self.host);
         let name = ServerName::try_from(name.clone())
             .map_err(|_| DialError::new(format!("tls: invalid server name {name:?}")))?;
         let connector = TlsConnector::from(config.clone());
-        match tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name, tcp)).await {
+        match tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name, stream)).await {
             Ok(Ok(stream)) => {
                 let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 let flaws = Flaws::of(stream.get_ref().1.peer_certificates().unwrap_or_default());
@@ -119,6 +120,24 @@ impl Target {
                 Err(DialError { unverified: text.contains("x509:"), text })
             }
             Err(_) => Err(DialError::new("net/http: TLS handshake timeout")),
+        }
+    }
+
+    async fn dial_directly(&self) -> Result<Box<dyn ByteStream>, DialError> {
+        let tcp = match tokio::time::timeout(DIAL_TIMEOUT, self.tcp()).await {
+            Ok(tcp) => tcp?,
+            Err(_) => return Err(DialError::new(format!("dial tcp {}: i/o timeout", self.dialed()))),
+        };
+        // Keystrokes should not wait for company.
+        let _ = tcp.set_nodelay(true);
+        Ok(Box::new(tcp))
+    }
+
+    /// What a proxy is asked to dial: an address that was judged before, or the name, which means to it what it means to it.
+    fn address(&self) -> String {
+        match self.addresses.as_ref().and_then(|addresses| addresses.first()) {
+            Some(ip) => SocketAddr::new(*ip, self.port_to_dial()).to_string(),
+            None => self.dialed(),
         }
     }
 

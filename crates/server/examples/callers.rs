@@ -193,7 +193,7 @@ fn authorizer(registry: &Registry) -> Result<Arc<dyn Authorizer>, Box<dyn std::e
     index.ready.all();
     let (node, rbac) = (Arc::new(Node::new(NodeGraph::new(None), Vec::new())), Arc::new(Rbac::new(Arc::new(index))));
     let metrics = Arc::new(Metrics::register(registry)?);
-    let parts = Parts { abac: None, node: Some(node), rbac: Some(rbac), paths: None, metrics };
+    let parts = Parts { abac: None, node: Some(node), rbac: Some(rbac), paths: None, metrics, dialer: None };
     let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();
     Ok(Arc::new(parts.assemble(&AuthorizationConfig { authorizers })?))
 }

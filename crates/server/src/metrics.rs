@@ -10,12 +10,14 @@ use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Gates;
 use binnacle_metrics::{Exposed, keep};
 use binnacle_request::latency::Part;
-use binnacle_request::{BoxFuture, Facts, Link, Preferences, Record, RecordSink, Request, RequestInfo, Response, User};
+use binnacle_request::{
+    BoxFuture, Facts, Link, Preferences, Query, Record, RecordSink, Request, RequestInfo, Response, User,
+};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use prometheus::{
     Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder, exponential_buckets,
+    TextEncoder, exponential_buckets, linear_buckets,
 };
 
 use crate::answer::{Refusal, json_failure, plain_text};
@@ -33,6 +35,9 @@ pub struct Metrics {
     request_duration: HistogramVec,
     request_sli_duration: HistogramVec,
     response_sizes: HistogramVec,
+    request_bodies: HistogramVec,
+    /// Only names the values that were asked for, as the Go server's does.
+    field_validation: HistogramVec,
     terminations: IntCounterVec,
     current_inflight: IntGaugeVec,
     long_running: IntGaugeVec,
@@ -112,6 +117,18 @@ impl Metrics {
                  and component.",
                 exponential_buckets(1000.0, 10.0, 7)?,
                 &LABELS,
+            )?,
+            request_bodies: durations(
+                "apiserver_request_body_size_bytes",
+                "[ALPHA] Apiserver request body size in bytes broken out by resource and verb.",
+                linear_buckets(50_000.0, 100_000.0, 31)?,
+                &["group", "resource", "verb"],
+            )?,
+            field_validation: durations(
+                "field_validation_request_duration_seconds",
+                "[ALPHA] Response latency distribution in seconds for each field validation value",
+                DURATION_BUCKETS[2..].to_vec(),
+                &["field_validation"],
             )?,
             terminations: counters(
                 "apiserver_request_terminations_total",
@@ -196,6 +213,7 @@ impl Metrics {
             inflight: InFlight::new(),
             registry: registry.clone(),
         };
+        metrics.field_validation.with_label_values(&[""]);
         keep(&registry, build_info(build)?)?;
         keep(&registry, feature_gates(gates)?)?;
         keep(&registry, process::Process::new()?)?;
@@ -340,9 +358,42 @@ impl RecordSink for Metrics {
             let elsewhere: Duration = elsewhere.into_iter().map(|part| record.latency(part)).sum();
             self.request_sli_duration.with_label_values(&labels).observe(seconds - elsewhere.as_secs_f64());
         }
+        if record.uri().contains("fieldValidation") {
+            self.field_validation.with_label_values(&[field_validation(record.uri())]);
+        }
+        if let Some(verb) = verb_with_body(info) {
+            let labels = [info.api_group.as_str(), info.resource.as_str(), verb];
+            self.request_bodies.with_label_values(&labels).observe(record.request_bytes() as f64);
+        }
         if matches!(verb, "GET" | "LIST") {
             self.response_sizes.with_label_values(&labels).observe(record.response_bytes() as f64);
         }
+    }
+}
+
+/// The verb label of requests whose bodies are read whole.
+fn verb_with_body(info: &RequestInfo) -> Option<&'static str> {
+    match info.verb.as_str() {
+        _ if !info.is_resource_request => None,
+        "create" => Some("create"),
+        "update" => Some("update"),
+        "patch" => Some("patch"),
+        "delete" => Some("delete"),
+        "deletecollection" => Some("delete_collection"),
+        _ => None,
+    }
+}
+
+/// What a path and query ask for; anything but one of the three is invalid.
+fn field_validation(uri: &str) -> &'static str {
+    let query = Query::parse(uri.split_once('?').map_or("", |(_, query)| query));
+    let mut values = query.get_all("fieldValidation");
+    match (values.next(), values.next()) {
+        (None | Some(""), None) => "",
+        (Some("Ignore"), None) => "Ignore",
+        (Some("Warn"), None) => "Warn",
+        (Some("Strict"), None) => "Strict",
+        _ => "invalid",
     }
 }
 
@@ -466,5 +517,24 @@ impl Link for MetricsLink {
 
     fn paths(&self) -> Vec<String> {
         vec!["/metrics".to_owned()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_field_validation() {
+        for (uri, want) in [
+            ("/a?fieldValidation=Strict", "Strict"),
+            ("/a?fieldManager=x&fieldValidation=Warn", "Warn"),
+            ("/a?fieldValidation=", ""),
+            ("/fieldValidation", ""),
+            ("/a?fieldValidation=strict", "invalid"),
+            ("/a?fieldValidation=Warn&fieldValidation=Warn", "invalid"),
+        ] {
+            assert_eq!(field_validation(uri), want, "{uri}");
+        }
     }
 }

@@ -66,7 +66,7 @@ impl Cluster {
         let member = |endpoint: &String| {
             Ok(Arc::new(Member {
                 endpoint: endpoint.clone(),
-                channel: channel(endpoint, tls.as_ref(), secure)?,
+                channel: channel(endpoint, tls.as_ref(), secure, options.dialer.clone())?,
                 avoided_until: AtomicU64::new(0),
             }))
         };

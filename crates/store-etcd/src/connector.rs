@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_egress::Dialer;
 use hyper_util::rt::TokioIo;
 use rustls::client::ResolvesClientCert;
 use rustls::pki_types::pem::PemObject;
@@ -34,6 +35,7 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 struct Target {
     address: Address,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    dialer: Option<Arc<Dialer>>,
 }
 
 #[derive(Clone)]
@@ -47,7 +49,12 @@ trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 /// A channel to a member. Connects when it is first used, and again whenever that is necessary.
-pub(crate) fn channel(endpoint: &str, tls: Option<&Arc<ClientConfig>>, secure: bool) -> Result<Channel, ConnectError> {
+pub(crate) fn channel(
+    endpoint: &str,
+    tls: Option<&Arc<ClientConfig>>,
+    secure: bool,
+    dialer: Option<Arc<Dialer>>,
+) -> Result<Channel, ConnectError> {
     let bad = |reason: String| ConnectError::Endpoint { endpoint: endpoint.to_owned(), reason };
     let (scheme, address) = match endpoint.split_once("://") {
         Some((scheme, address)) => (scheme, address),
@@ -76,7 +83,7 @@ pub(crate) fn channel(endpoint: &str, tls: Option<&Arc<ClientConfig>>, secure: b
         }
         _ => return Err(bad(format!("scheme {scheme:?} is not supported"))),
     };
-    let target = Target { address, tls };
+    let target = Target { address, tls, dialer };
     // TLS is the connector's affair; all that is left for the channel is HTTP/2.
     let endpoint = Endpoint::from_shared(format!("http://{authority}")).map_err(|error| bad(error.to_string()))?;
     let endpoint = endpoint
@@ -90,13 +97,18 @@ pub(crate) fn channel(endpoint: &str, tls: Option<&Arc<ClientConfig>>, secure: b
 }
 
 async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io::Error> {
-    let stream: Box<dyn Connection> = match target.address {
-        Address::Tcp(host, port) => {
+    let stream: Box<dyn Connection> = match (target.address, target.dialer) {
+        (Address::Tcp(host, port), Some(dialer)) => {
+            let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+            Box::new(dialer.dial(&address).await.map_err(std::io::Error::other)?)
+        }
+        (Address::Tcp(host, port), None) => {
             let tcp = TcpStream::connect((host.as_str(), port)).await?;
             tcp.set_nodelay(true)?;
             Box::new(tcp)
         }
-        Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
+        // A proxy knows nothing of the sockets of this machine.
+        (Address::Unix(path), _) => Box::new(UnixStream::connect(path).await?),
     };
     let connection: Box<dyn Connection> = match target.tls {
         None => stream,
@@ -210,7 +222,7 @@ mod tests {
             ("", false, false),
             ("https://not a host:1", false, false),
         ] {
-            assert_eq!(channel(endpoint, Some(&tls), secure).is_ok(), good, "{endpoint}");
+            assert_eq!(channel(endpoint, Some(&tls), secure, None).is_ok(), good, "{endpoint}");
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use binnacle_egress::Dialer;
 use bytes::Bytes;
 
 use crate::metrics::Metrics;
@@ -16,6 +18,8 @@ pub struct Options {
     /// The keys that are watched; everything that [`Store::watch`](binnacle_store::Store::watch) is asked for lies within.
     pub watched: Range<Bytes>,
     pub metrics: Metrics,
+    /// The proxy that connections leave by, if not directly.
+    pub dialer: Option<Arc<Dialer>>,
 }
 
 /// PEM files for TLS to etcd. Certificate and key are read anew for every connection, so that they can be rotated.

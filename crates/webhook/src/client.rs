@@ -102,6 +102,7 @@ impl Client {
             tls: Arc::new(tls::config(&target)?),
             server_name: target.server_name.clone(),
             service: target.service.clone(),
+            dialer: target.dialer.clone(),
         };
         let pool = Pool::builder(TokioExecutor::new())
             .timer(TokioTimer::new())

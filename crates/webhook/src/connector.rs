@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use binnacle_egress::{Dialer, Tunnel};
 use binnacle_proxy::{Flaws, explain, webhook_certificates};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -35,12 +36,14 @@ pub(crate) struct Connector {
     pub(crate) server_name: Option<String>,
     /// The service to dial in place of the URL's host.
     pub(crate) service: Option<Service>,
+    /// The proxy to leave by.
+    pub(crate) dialer: Option<Arc<Dialer>>,
 }
 
 /// With or without TLS.
 pub(crate) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Plain(Box<dyn Tunnel>),
+    Tls(Box<TlsStream<Box<dyn Tunnel>>>),
 }
 
 impl Connect<Uri> for Connector {
@@ -62,25 +65,24 @@ impl Connector {
     async fn connect(&self, url: &Uri) -> Result<Stream, ConnectError> {
         let secure = url.scheme_str() == Some("https");
         let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-        let tcp = match &self.service {
+        let stream = match &self.service {
             Some(service) => {
                 let address = service.address().await.map_err(|message| ConnectError { message, reset: false })?;
                 let (host, port) = split(&address).ok_or_else(|| ConnectError {
                     message: format!("dial tcp: address {address}: missing port in address"),
                     reset: false,
                 })?;
-                dial(host, port).await?
+                self.dial(host, port).await?
             }
-            None => dial(host, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?,
+            None => self.dial(host, url.port_u16().unwrap_or(if secure { 443 } else { 80 })).await?,
         };
-        let _ = tcp.set_nodelay(true);
         if !secure {
-            return Ok(Stream::Plain(tcp));
+            return Ok(Stream::Plain(stream));
         }
         let name = self.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
             .map_err(|error| ConnectError { message: format!("{name}: {error}"), reset: false })?;
-        match TlsConnector::from(self.tls.clone()).connect(name, tcp).await {
+        match TlsConnector::from(self.tls.clone()).connect(name, stream).await {
             Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
             Err(error) => {
                 let message = tls_words(&error);
@@ -88,6 +90,18 @@ impl Connector {
                 Err(ConnectError { message, reset: is_reset(&error) })
             }
         }
+    }
+}
+
+impl Connector {
+    async fn dial(&self, host: &str, port: u16) -> Result<Box<dyn Tunnel>, ConnectError> {
+        if let Some(dialer) = &self.dialer {
+            let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+            return dialer.dial(&address).await.map_err(|message| ConnectError { message, reset: false });
+        }
+        let tcp = dial(host, port).await?;
+        let _ = tcp.set_nodelay(true);
+        Ok(Box::new(tcp))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use binnacle_egress::Dialer;
 use binnacle_request::BoxFuture;
 
 /// Tells where a service of the cluster is reached.
@@ -10,6 +11,12 @@ pub trait ServiceResolver: fmt::Debug + Send + Sync {
     /// The `host:port` to dial for a port of a service, or in Go's words why there is none. Asked for each connection,
     /// or for each request: it answers from memory.
     fn resolve<'a>(&'a self, namespace: &'a str, name: &'a str, port: u16) -> BoxFuture<'a, Result<String, String>>;
+
+    /// The proxy that connections to services leave by, or those to what a URL names; `None` where they are direct.
+    fn dialer(&self, to_service: bool) -> Option<Arc<Dialer>> {
+        let _ = to_service;
+        None
+    }
 }
 
 /// A port of a service, and who knows where it is.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use binnacle_egress::Dialer;
 use http::Uri;
 
 use crate::service::Service;
@@ -25,6 +27,8 @@ pub struct Target {
     pub insecure: bool,
     pub identity: Option<Identity>,
     pub credential: Credential,
+    /// The proxy that connections leave by, if not directly.
+    pub dialer: Option<Arc<Dialer>>,
 }
 
 /// A client certificate and its key, as PEM text.
@@ -69,6 +73,7 @@ impl Target {
             insecure: false,
             identity: None,
             credential: Credential::None,
+            dialer: None,
         })
     }
 }

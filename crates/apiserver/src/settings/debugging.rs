@@ -8,10 +8,12 @@ pub struct Debugging {
     pub profiling: bool,
     /// A file with a TracingConfiguration.
     pub tracing_config: Option<PathBuf>,
+    /// A file with an EgressSelectorConfiguration.
+    pub egress_config: Option<PathBuf>,
 }
 
 impl Default for Debugging {
     fn default() -> Self {
-        Self { profiling: true, tracing_config: None }
+        Self { profiling: true, tracing_config: None, egress_config: None }
     }
 }

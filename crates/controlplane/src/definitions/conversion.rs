@@ -65,6 +65,7 @@ impl ConversionWebhook {
             None => Target::new(config.map(|config| config.str_at(&["url"])).unwrap_or_default()),
         }
         .map_err(|error| error.to_string())?;
+        target.dialer = self.resolver.dialer(service.is_some());
         target.service = service.map(|service| Service {
             resolver: self.resolver.clone(),
             namespace: service.str_at(&["namespace"]).to_owned(),

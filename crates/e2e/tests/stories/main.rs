@@ -25,6 +25,7 @@ mod coordinated_election;
 mod custom_resources;
 mod distributed_claims;
 mod durability;
+mod egress;
 mod election;
 mod empty_fields;
 mod encryption;

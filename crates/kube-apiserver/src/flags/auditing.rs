@@ -132,7 +132,7 @@ fn log(given: &Given, path: &str) -> Result<LogOptions, FlagError> {
 fn webhook(given: &Given, file: &str) -> Result<WebhookOptions, FlagError> {
     let (mode, batch, truncate) = common(given, "webhook")?;
     let initial_backoff = given.duration("audit-webhook-initial-backoff")?;
-    Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate })
+    Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None })
 }
 
 /// What both have. Settings of a mode that is not chosen are not judged, as in the reference.

@@ -29,10 +29,22 @@ pub(super) const TRACES: Group = Group {
     )],
 };
 
+pub(super) const EGRESS: Group = Group {
+    title: "Egress selector",
+    flags: &[Flag::new(
+        "egress-selector-config-file",
+        Kind::Value("string"),
+        "",
+        "File with an EgressSelectorConfiguration: the proxies that connections to the control plane, to etcd and to the \
+         cluster leave by.",
+    )],
+};
+
 impl FromFlags for Debugging {
     fn read(given: &Given) -> Result<Self, FlagError> {
         Ok(Self {
             profiling: given.flag("profiling")?,
+            egress_config: given.text("egress-selector-config-file").map(PathBuf::from),
             tracing_config: given.text("tracing-config-file").map(PathBuf::from),
         })
     }

@@ -7,7 +7,7 @@ use prometheus::Registry;
 /// What to say to reach members without TLS, all keys watched.
 pub(crate) fn options(endpoints: Vec<String>) -> Options {
     let metrics = Metrics::new(&Registry::new(), Vec::new()).expect("a new registry takes them");
-    Options { endpoints, tls: TlsPaths::default(), watched: prefix_range(b""), metrics }
+    Options { endpoints, tls: TlsPaths::default(), watched: prefix_range(b""), metrics, dialer: None }
 }
 
 pub(crate) fn open(endpoints: Vec<String>, limits: WatchLimits) -> EtcdStore {

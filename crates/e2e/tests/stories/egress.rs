@@ -1,0 +1,99 @@
+//! Connections that leave by a proxy: an HTTP CONNECT proxy written here notes what it is asked for.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use binnacle_testkit::{Etcd, Server, TempDir, wait_until};
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A proxy; it dials what it is asked for, names of this machine included.
+#[derive(Clone, Default)]
+struct Proxy(Arc<Mutex<Vec<String>>>);
+
+impl Proxy {
+    async fn start() -> (Self, SocketAddr) {
+        let proxy = Self::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = proxy.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serving.clone().serve(stream));
+            }
+        });
+        (proxy, address)
+    }
+
+    async fn serve(self, stream: TcpStream) -> Option<()> {
+        let mut stream = BufReader::new(stream);
+        let mut first = String::new();
+        stream.read_line(&mut first).await.ok()?;
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            stream.read_line(&mut line).await.ok()?;
+        }
+        let asked = first.strip_prefix("CONNECT ")?.split(' ').next()?.to_owned();
+        self.0.lock().push(asked.clone());
+        let dialed = TcpStream::connect(&asked).await;
+        match dialed {
+            Ok(mut other) => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.ok()?;
+                copy_bidirectional(&mut stream, &mut other).await.ok()?;
+            }
+            Err(_) => stream.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n").await.ok()?,
+        }
+        Some(())
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.0.lock().clone()
+    }
+}
+
+fn config(temp: &TempDir, network: &str, proxy: SocketAddr) -> String {
+    let text = format!(
+        "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: {network}\n  \
+         connection: {{proxyProtocol: HTTPConnect, transport: {{tcp: {{url: 'http://{proxy}'}}}}}}\n"
+    );
+    temp.file("egress.yaml", &text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_are_reached_by_the_proxy() {
+    let temp = TempDir::new();
+    let (proxy, address) = Proxy::start().await;
+    let config = config(&temp, "cluster", address);
+    let server = Server::start(&["--ephemeral", "--egress-selector-config-file", &config]);
+    let mut client = server.client().await;
+    let json = [("content-type", "application/json")];
+    let node = br#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}"#;
+    assert_eq!(client.send("POST", "/api/v1/nodes", &json, node).await.unwrap().status, 201);
+    let status = br#"{"status":{"addresses":[{"type":"InternalIP","address":"192.0.2.1"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":1}}}}"#;
+    let merge = [("content-type", "application/merge-patch+json")];
+    assert_eq!(client.send("PATCH", "/api/v1/nodes/n/status", &merge, status).await.unwrap().status, 200);
+    // The address leads nowhere: that the proxy was asked for it is what counts.
+    let mut asking = server.client().await;
+    let asked = tokio::spawn(async move { asking.get("/api/v1/nodes/n/proxy/").await });
+    wait_until("the proxy is asked", async || (proxy.asked() == ["192.0.2.1:1"]).then_some(())).await;
+    let metrics = client.get("/metrics").await.unwrap().body;
+    let metric = "apiserver_egress_dialer_dial_start_total{protocol=\"http_connect\",transport=\"tcp\"} 1";
+    assert!(metrics.lines().any(|line| line == metric), "{metric}");
+    asked.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_is_reached_by_the_proxy() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let temp = TempDir::new();
+    let (proxy, address) = Proxy::start().await;
+    let config = config(&temp, "etcd", address);
+    let server = Server::durable_with(&[&etcd.servers(), "--egress-selector-config-file", &config]);
+    let mut client = server.client().await;
+    assert_eq!(client.get("/api/v1/namespaces/default").await.unwrap().status, 200);
+    let member = etcd.endpoints()[0].replace("http://", "");
+    let asked = proxy.asked();
+    assert!(!asked.is_empty() && asked.iter().all(|asked| *asked == member), "{asked:?} {member}");
+}

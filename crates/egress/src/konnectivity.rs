@@ -1,0 +1,302 @@
+//! Konnectivity's gRPC: a stream of packets to the proxy server carries one connection.
+//!
+//! The messages are written by hand, as the engine for etcd has its own: they never change.
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::Uri;
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use prost::{Message, Oneof};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::client::Grpc;
+use tonic::transport::Endpoint;
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+/// As the Go client waits for the proxy and for its answer to a dial.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take to confirm that a connection is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// What is under way in a tunnel.
+const BUFFER: usize = 64 << 10;
+const PIECE: usize = 32 << 10;
+const PACKETS: usize = 16;
+
+const DIAL_REQ: i32 = 0;
+const CLOSE_REQ: i32 = 2;
+const DATA: i32 = 4;
+
+#[derive(Clone, PartialEq, Message)]
+struct Packet {
+    #[prost(int32, tag = "1")]
+    kind: i32,
+    #[prost(oneof = "Payload", tags = "2, 3, 4, 5, 6, 7")]
+    payload: Option<Payload>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+enum Payload {
+    #[prost(message, tag = "2")]
+    DialRequest(DialRequest),
+    #[prost(message, tag = "3")]
+    DialResponse(DialResponse),
+    #[prost(message, tag = "4")]
+    Data(Data),
+    #[prost(message, tag = "5")]
+    CloseRequest(CloseRequest),
+    #[prost(message, tag = "6")]
+    CloseResponse(CloseResponse),
+    #[prost(message, tag = "7")]
+    CloseDial(CloseDial),
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct DialRequest {
+    #[prost(string, tag = "1")]
+    protocol: String,
+    #[prost(string, tag = "2")]
+    address: String,
+    #[prost(int64, tag = "3")]
+    random: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct DialResponse {
+    #[prost(string, tag = "1")]
+    error: String,
+    #[prost(int64, tag = "2")]
+    connection: i64,
+    #[prost(int64, tag = "3")]
+    random: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CloseRequest {
+    #[prost(int64, tag = "1")]
+    connection: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CloseResponse {
+    #[prost(string, tag = "1")]
+    error: String,
+    #[prost(int64, tag = "2")]
+    connection: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CloseDial {
+    #[prost(int64, tag = "1")]
+    random: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Data {
+    #[prost(int64, tag = "1")]
+    connection: i64,
+    #[prost(string, tag = "2")]
+    error: String,
+    #[prost(bytes = "vec", tag = "3")]
+    data: Vec<u8>,
+}
+
+/// A stream of packets to the proxy server.
+pub(crate) struct Session {
+    outgoing: mpsc::Sender<Packet>,
+    incoming: Streaming<Packet>,
+}
+
+impl Session {
+    /// Opens a stream on the socket of a proxy server.
+    pub(crate) async fn open(socket: &Path) -> Result<Self, String> {
+        let path = socket.to_owned();
+        let connect = service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(DIAL_TIMEOUT);
+        let channel = endpoint.connect_with_connector(connect).await.map_err(|error| {
+            let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+            format!("dial unix {}: {why}", socket.display())
+        })?;
+        let mut grpc = Grpc::new(channel);
+        grpc.ready().await.map_err(|error| error.to_string())?;
+        let (outgoing, packets) = mpsc::channel(PACKETS);
+        let request = tonic::Request::new(ReceiverStream::new(packets));
+        let codec = ProstCodec::<Packet, Packet>::default();
+        let streaming = grpc.streaming(request, PathAndQuery::from_static("/ProxyService/Proxy"), codec);
+        let incoming = tokio::time::timeout(DIAL_TIMEOUT, streaming).await.map_err(|_| "dial timeout".to_owned())?;
+        let incoming = incoming.map_err(|status| status.to_string())?.into_inner();
+        Ok(Self { outgoing, incoming })
+    }
+
+    /// Has the other end of the proxy dial `address`, and carries bytes from then on.
+    pub(crate) async fn dial(mut self, address: &str) -> Result<DuplexStream, String> {
+        // The sign of Go's random number is lost.
+        let random = rand::random::<i64>() & i64::MAX;
+        let request = DialRequest { protocol: "tcp".to_owned(), address: address.to_owned(), random };
+        self.send(DIAL_REQ, Payload::DialRequest(request)).await?;
+        let answered = async {
+            loop {
+                let packet = self.incoming.message().await.map_err(|status| status.to_string())?;
+                match packet.and_then(|packet| packet.payload) {
+                    Some(Payload::DialResponse(answer)) if answer.random == random => return Ok(answer),
+                    Some(Payload::CloseDial(closed)) if closed.random == random => return Err("dial closed".to_owned()),
+                    Some(_) => {}
+                    None => return Err("tunnel is closed".to_owned()),
+                }
+            }
+        };
+        let answered = tokio::time::timeout(DIAL_TIMEOUT, answered).await;
+        let answer = answered.map_err(|_| "dial timeout, backstop".to_owned())??;
+        if !answer.error.is_empty() {
+            return Err(answer.error);
+        }
+        let (near, far) = duplex(BUFFER);
+        tokio::spawn(self.carry(far, answer.connection));
+        Ok(near)
+    }
+
+    async fn send(&self, kind: i32, payload: Payload) -> Result<(), String> {
+        let packet = Packet { kind, payload: Some(payload) };
+        self.outgoing.send(packet).await.map_err(|_| "tunnel is closed".to_owned())
+    }
+
+    /// Carries bytes both ways until either side ends.
+    async fn carry(self, far: DuplexStream, connection: i64) {
+        let Self { outgoing, mut incoming } = self;
+        let (mut from_us, mut to_us) = split(far);
+        let sending = async {
+            let mut piece = vec![0; PIECE];
+            while let Ok(read) = from_us.read(&mut piece).await {
+                if read == 0 {
+                    break;
+                }
+                let data = Data { connection, error: String::new(), data: piece[..read].to_vec() };
+                if outgoing.send(Packet { kind: DATA, payload: Some(Payload::Data(data)) }).await.is_err() {
+                    break;
+                }
+            }
+        };
+        let receiving = async {
+            while let Ok(Some(packet)) = incoming.message().await {
+                let data = match packet.payload {
+                    Some(Payload::Data(data)) if data.connection == connection => data,
+                    Some(Payload::CloseResponse(closed)) if closed.connection == connection => break,
+                    _ => continue,
+                };
+                if to_us.write_all(&data.data).await.is_err() {
+                    break;
+                }
+            }
+            let _ = to_us.shutdown().await;
+        };
+        tokio::select! {
+            () = sending => {}
+            () = receiving => {}
+        }
+        let close = Packet { kind: CLOSE_REQ, payload: Some(Payload::CloseRequest(CloseRequest { connection })) };
+        let _ = outgoing.send(close).await;
+        // Who gives up the stream before that is confirmed takes the packet back.
+        let confirmed = async {
+            while let Ok(Some(packet)) = incoming.message().await {
+                if matches!(packet.payload, Some(Payload::CloseResponse(_))) {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, confirmed).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use hyper_util::rt::TokioExecutor;
+    use parking_lot::Mutex;
+    use tokio::net::UnixListener;
+    use tonic::{Request, Response, Status};
+
+    use super::*;
+
+    const CONNECTION: i64 = 42;
+
+    /// A proxy server whose connections give back what they get, in capitals. It notes the packets that it got.
+    async fn serve(listener: UnixListener, seen: Arc<Mutex<Vec<i32>>>) {
+        while let Ok((stream, _)) = listener.accept().await {
+            let seen = seen.clone();
+            let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+                let seen = seen.clone();
+                async move {
+                    assert_eq!(request.uri().path(), "/ProxyService/Proxy");
+                    let answer = tower::service_fn(move |request: Request<Streaming<Packet>>| {
+                        let (sender, packets) = mpsc::channel(PACKETS);
+                        tokio::spawn(answer(request.into_inner(), sender, seen.clone()));
+                        async move { Ok::<_, Status>(Response::new(ReceiverStream::new(packets))) }
+                    });
+                    let codec = ProstCodec::<Packet, Packet>::default();
+                    Ok::<_, Infallible>(tonic::server::Grpc::new(codec).streaming(answer, request).await)
+                }
+            });
+            let http2 = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(http2.serve_connection(TokioIo::new(stream), service));
+        }
+    }
+
+    async fn answer(
+        mut packets: Streaming<Packet>,
+        sender: mpsc::Sender<Result<Packet, Status>>,
+        seen: Arc<Mutex<Vec<i32>>>,
+    ) {
+        while let Ok(Some(packet)) = packets.message().await {
+            seen.lock().push(packet.kind);
+            let (kind, payload) = match packet.payload {
+                Some(Payload::DialRequest(dial)) => {
+                    let error = if dial.address == "good:1" { String::new() } else { "no such host".to_owned() };
+                    (1, Payload::DialResponse(DialResponse { error, connection: CONNECTION, random: dial.random }))
+                }
+                Some(Payload::Data(data)) if data.connection == CONNECTION => {
+                    (DATA, Payload::Data(Data { data: data.data.to_ascii_uppercase(), ..data }))
+                }
+                Some(Payload::CloseRequest(close)) => {
+                    (3, Payload::CloseResponse(CloseResponse { error: String::new(), connection: close.connection }))
+                }
+                _ => continue,
+            };
+            if sender.send(Ok(Packet { kind, payload: Some(payload) })).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("proxy");
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        tokio::spawn(serve(UnixListener::bind(&socket).unwrap(), seen.clone()));
+        let mut tunnel = Session::open(&socket).await.unwrap().dial("good:1").await.unwrap();
+        let sent = vec![b'a'; 100_000];
+        let mut got = vec![0; sent.len()];
+        let (mut from, mut to) = tokio::io::split(&mut tunnel);
+        let (written, read) = tokio::join!(to.write_all(&sent), from.read_exact(&mut got));
+        assert!(written.is_ok() && read.is_ok() && got == vec![b'A'; 100_000]);
+        drop(tunnel);
+        while seen.lock().last() != Some(&CLOSE_REQ) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(seen.lock()[0], DIAL_REQ);
+        let refused = Session::open(&socket).await.unwrap().dial("bad:1").await;
+        assert_eq!(refused.err().as_deref(), Some("no such host"));
+        let nobody = Session::open(&directory.path().join("none")).await;
+        assert!(nobody.err().unwrap().contains("dial unix"));
+    }
+}

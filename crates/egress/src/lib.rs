@@ -1,0 +1,20 @@
+//! Connections that leave by a proxy: which of them do (`--egress-selector-config-file`), and how (KEP-1281).
+//!
+//! Knows nothing of what is sent on them.
+
+mod config;
+mod connect;
+mod dialer;
+mod konnectivity;
+mod metrics;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use config::EgressError;
+pub use dialer::{Dialer, Egress, Network};
+pub use metrics::DialMetrics;
+
+/// A connection through a proxy.
+pub trait Tunnel: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static> Tunnel for T {}

@@ -1,0 +1,56 @@
+//! The families `apiserver_egress_dialer_...`.
+
+use std::time::Duration;
+
+use binnacle_metrics::keep;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+
+const BUCKETS: [f64; 6] = [0.005, 0.025, 0.1, 0.5, 2.5, 12.5];
+
+/// Counts what becomes of connections through proxies.
+#[derive(Clone, Debug)]
+pub struct DialMetrics {
+    starts: IntCounterVec,
+    durations: HistogramVec,
+    failures: IntCounterVec,
+}
+
+/// The protocol and the transport of a proxy, as labels.
+pub(crate) type Labels = [&'static str; 2];
+
+impl DialMetrics {
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let starts = Opts::new(
+            "apiserver_egress_dialer_dial_start_total",
+            "[ALPHA] Dial starts, labeled by the protocol (http-connect or grpc) and transport (tcp or uds).",
+        );
+        let durations = HistogramOpts::new(
+            "apiserver_egress_dialer_dial_duration_seconds",
+            "[ALPHA] Dial latency histogram in seconds, labeled by the protocol (http-connect or grpc), transport (tcp or uds)",
+        );
+        let failures = Opts::new(
+            "apiserver_egress_dialer_dial_failure_count",
+            "[ALPHA] Dial failure count, labeled by the protocol (http-connect or grpc), transport (tcp or uds), and stage \
+             (connect or proxy). The stage indicates at which stage the dial failed",
+        );
+        let (labels, durations) = (["protocol", "transport"], durations.buckets(BUCKETS.to_vec()));
+        Ok(Self {
+            starts: keep(registry, IntCounterVec::new(starts, &labels)?)?,
+            durations: keep(registry, HistogramVec::new(durations, &labels)?)?,
+            failures: keep(registry, IntCounterVec::new(failures, &["protocol", "transport", "stage"])?)?,
+        })
+    }
+
+    pub(crate) fn started(&self, labels: Labels) {
+        self.starts.with_label_values(&labels).inc();
+    }
+
+    pub(crate) fn succeeded(&self, [protocol, transport]: Labels, took: Duration) {
+        self.durations.with_label_values(&[protocol, transport]).observe(took.as_secs_f64());
+    }
+
+    /// `stage` is `connect` or `proxy`.
+    pub(crate) fn failed(&self, [protocol, transport]: Labels, stage: &str) {
+        self.failures.with_label_values(&[protocol, transport, stage]).inc();
+    }
+}
