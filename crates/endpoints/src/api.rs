@@ -1,5 +1,7 @@
 //! The link that serves built-in resources: from a parsed path to the handler of a verb, and discovery beside them.
 
+mod custom;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,7 +168,7 @@ impl Api {
                 return Err(Status::path_not_found());
             }
             let call = self.call(request, Arc::clone(resource), info.subresource.clone(), warnings);
-            return custom(call, info).await;
+            return custom::custom(call, info).await;
         }
         match depth {
             1 => {
@@ -380,46 +382,6 @@ fn is_allowed_as(info: &RequestInfo, verb: Verb) -> bool {
         // A watch of a single object is routed like a `get`.
         "watch" => matches!(verb, Verb::List | Verb::Get),
         _ => false,
-    }
-}
-
-/// Custom resources have no routes: one handler serves them all, by the verb that the request was authorized as.
-async fn custom(call: Call, info: &RequestInfo) -> Answer {
-    let (resource, description) = (call.resource.group_resource(), Arc::clone(&call.resource.description));
-    let not_supported = || Err(Status::method_not_supported(&resource, &info.verb));
-    let named = || if info.name.is_empty() { Err(Status::bad_request("name must be provided")) } else { Ok(()) };
-    let role = match call.subresource.as_str() {
-        "" => None,
-        name => match description.subresource(name) {
-            Some(subresource) => Some(subresource.role),
-            None => return Err(Status::not_found(&resource, &info.name)),
-        },
-    };
-    let verb = match info.verb.as_str() {
-        "get" => Verb::Get,
-        "update" => Verb::Update,
-        "patch" => Verb::Patch,
-        "list" if role.is_none() => Verb::List,
-        "create" if role.is_none() => Verb::Create,
-        "delete" if role.is_none() => Verb::Delete,
-        "deletecollection" if role.is_none() => Verb::DeleteCollection,
-        _ => return not_supported(),
-    };
-    announce(&description, &call.resource.collection.features, &call.request.record, &call.warnings);
-    match (verb, role) {
-        (Verb::Get | Verb::Update | Verb::Patch, Some(SubresourceRole::Scale)) => {
-            Box::pin(verbs::scale::handle(call, verb)).await
-        }
-        (Verb::Patch, _) => {
-            verbs::patch::patch_type(&call)?;
-            named()?;
-            Box::pin(verbs::patch::handle(call)).await
-        }
-        (Verb::Get | Verb::Update | Verb::Delete, _) => {
-            named()?;
-            item_handler(call, verb).await
-        }
-        _ => collection_handler(call, verb, false).await,
     }
 }
 
