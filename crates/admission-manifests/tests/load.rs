@@ -23,9 +23,9 @@ fn types() -> StoredTypes {
 
 /// What is read of files, or what is wrong with them, with `DIR` for the directory.
 fn read(sort: Manifests, files: &[(&str, &str)]) -> Result<Loaded, String> {
-    let directory = TempDir::new().unwrap();
+    let directory = TempDir::new().expect("a directory");
     for (name, text) in files {
-        std::fs::write(directory.path().join(name), text).unwrap();
+        std::fs::write(directory.path().join(name), text).expect("a file");
     }
     let shown = directory.path().display().to_string();
     load(sort, directory.path(), &types()).map_err(|why| why.replace(&shown, "DIR"))
@@ -56,11 +56,9 @@ const URL: &str = "url: 'https://x.io/a'";
 fn what_is_read() {
     let second = webhooks("b.static.k8s.io", URL, "");
     let first = webhooks("a.static.k8s.io", URL, "");
-    let list = format!(
-        "{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{{\"apiVersion\": \"admissionregistration.k8s.io/v1\", \
-         \"kind\": \"ValidatingWebhookConfigurationList\", \"items\": [{{\"metadata\": {{\"name\": \"c.static.k8s.io\"}}}}]}}]}}"
-    );
-    let read_ones = read(ValidatingWebhooks, &[("1.yaml", &second), ("2.yml", &first), ("3.json", &list)]).unwrap();
+    let list = "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{\"apiVersion\": \"admissionregistration.k8s.io/v1\", \
+         \"kind\": \"ValidatingWebhookConfigurationList\", \"items\": [{\"metadata\": {\"name\": \"c.static.k8s.io\"}}]}]}";
+    let read_ones = read(ValidatingWebhooks, &[("1.yaml", &second), ("2.yml", &first), ("3.json", list)]).unwrap();
     let name = |object: &binnacle_schema::Value| object.str_at(&["metadata", "name"]).to_owned();
     let names: Vec<String> = read_ones.objects.iter().map(name).collect();
     assert_eq!(names, ["a.static.k8s.io", "b.static.k8s.io", "c.static.k8s.io"]);

@@ -114,7 +114,7 @@ mod tests {
             parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().clone()
         };
         let (plain, named) = (make(plain), make(named));
-        assert_eq!(Flaws::of(&[plain.clone()]), Flaws { missing_san: true, insecure_sha1: false });
+        assert_eq!(Flaws::of(std::slice::from_ref(&plain)), Flaws { missing_san: true, insecure_sha1: false });
         assert_eq!(Flaws::of(&[named, plain]), Flaws::default());
         assert_eq!(Flaws::of(&[]), Flaws::default());
 

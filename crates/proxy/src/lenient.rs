@@ -56,7 +56,10 @@ mod tests {
         fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
             match std::mem::take(&mut self.0) {
                 b"" => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                bytes => Poll::Ready(Ok(buffer.put_slice(bytes))),
+                bytes => {
+                    buffer.put_slice(bytes);
+                    Poll::Ready(Ok(()))
+                }
             }
         }
     }

@@ -164,7 +164,7 @@ mod tests {
             (&[authority.clone()][..], now, Ok(())),
             (&[make(true), authority.clone()], now, Ok(())),
             (&[make(true), make(false)], now, unknown.clone()),
-            (&[user.clone()], now, unknown.clone()),
+            (std::slice::from_ref(&user), now, unknown.clone()),
             (&[], now, unknown),
             (&[authority], then, late),
         ] {
