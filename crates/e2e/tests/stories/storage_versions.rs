@@ -2,22 +2,29 @@
 //! wrote is read by newer ones, and rewritten by a write that changes nothing, as storage migrations do.
 
 use binnacle_testkit::{Etcd, Server};
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
 use serde_json::{Value, json};
 
-use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+const KEY: &str = "/registry/deviceclasses/more.example.com";
+/// It emulates the release that brought `resource.k8s.io/v1`, which the one before cannot read.
+const EMULATING: &str = "--emulated-version=1.34";
+/// What that release still writes, as kube-apiserver does.
+const BEFORE: &str = "resource.k8s.io/v1beta2";
 
-const KEY: &str = "/registry/servicecidrs/more";
+fn classes(client: kube::Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("resource.k8s.io", "v1", "DeviceClass");
+    Api::all_with(client, &ApiResource::from_gvk_with_plural(&kind, "deviceclasses"))
+}
 
 /// The apiVersion that stands in the envelope.
 fn written(etcd: &Etcd) -> String {
     let stored = etcd.ctl(0, &["get", KEY, "--print-value-only"]);
-    let from = stored.find("networking.k8s.io/").unwrap_or_else(|| panic!("{stored:?}"));
+    let from = stored.find("resource.k8s.io/").unwrap_or_else(|| panic!("{stored:?}"));
     stored[from..].chars().take_while(|c| c.is_ascii_alphanumeric() || "./".contains(*c)).collect()
 }
 
 async fn hash(server: &Server, resource: &str) -> String {
-    let answer = server.client().await.get("/apis/networking.k8s.io/v1").await.unwrap();
+    let answer = server.client().await.get("/apis/resource.k8s.io/v1").await.unwrap();
     let list: Value = serde_json::from_str(&answer.body).unwrap();
     let found = list["resources"].as_array().unwrap().iter().find(|known| known["name"] == resource);
     found.unwrap()["storageVersionHash"].as_str().unwrap().to_owned()
@@ -26,39 +33,38 @@ async fn hash(server: &Server, resource: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_can_be_taken_back() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
-    let (older, v1beta1) = {
-        let server = Server::durable_with(&[&etcd.servers(), "--emulated-version=1.33"]);
-        let client = server.kube().await;
-        let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
-        let more = json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.9.0.0/24"]}});
-        let made = cidrs.create(&PostParams::default(), &serde_json::from_value(more).unwrap()).await.unwrap();
-        assert_eq!(cidrs.get("more").await.unwrap(), made);
-        (made, hash(&server, "servicecidrs").await)
+    let (older, before_v1) = {
+        let server = Server::durable_with(&[&etcd.servers(), EMULATING]);
+        let classes = classes(server.kube().await);
+        let more = json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "more.example.com"},
+            "spec": {"selectors": [{"cel": {"expression": "true"}}]}
+        });
+        let made = classes.create(&PostParams::default(), &serde_json::from_value(more).unwrap()).await.unwrap();
+        assert_eq!(classes.get("more.example.com").await.unwrap(), made);
+        (made, hash(&server, "deviceclasses").await)
     };
-    assert_eq!(written(&etcd), "networking.k8s.io/v1beta1");
+    assert_eq!(written(&etcd), BEFORE);
 
     {
         let server = Server::durable_with(&[&etcd.servers()]);
-        let client = server.kube().await;
-        let cidrs: Api<ServiceCIDR> = Api::all(client.clone());
-        let read = cidrs.get("more").await.unwrap();
-        assert_eq!((&read.metadata.uid, &read.spec), (&older.metadata.uid, &older.spec));
-        assert_ne!(hash(&server, "servicecidrs").await, v1beta1);
-        assert_eq!(written(&etcd), "networking.k8s.io/v1beta1");
+        let classes = classes(server.kube().await);
+        let read = classes.get("more.example.com").await.unwrap();
+        assert_eq!((&read.metadata.uid, &read.data["spec"]), (&older.metadata.uid, &older.data["spec"]));
+        assert_ne!(hash(&server, "deviceclasses").await, before_v1);
+        assert_eq!(written(&etcd), BEFORE);
         let before = read.metadata.resource_version.clone();
-        let rewritten = cidrs.replace("more", &PostParams::default(), &read).await.unwrap();
+        let rewritten = classes.replace("more.example.com", &PostParams::default(), &read).await.unwrap();
         assert_ne!(rewritten.metadata.resource_version, before, "nothing was written");
-        assert_eq!(written(&etcd), "networking.k8s.io/v1");
-        let again = cidrs.replace("more", &PostParams::default(), &rewritten).await.unwrap();
+        assert_eq!(written(&etcd), "resource.k8s.io/v1");
+        let again = classes.replace("more.example.com", &PostParams::default(), &rewritten).await.unwrap();
         assert_eq!(again.metadata.resource_version, rewritten.metadata.resource_version);
-        let addresses: Api<IPAddress> = Api::all(client);
-        assert_eq!(addresses.list(&ListParams::default()).await.unwrap().items.len(), 1);
     }
 
-    let server = Server::durable_with(&[&etcd.servers(), "--emulated-version=1.33"]);
-    let cidrs: Api<ServiceCIDR> = Api::all(server.kube().await);
-    let read = cidrs.get("more").await.unwrap();
-    assert_eq!(read.spec, older.spec);
-    cidrs.replace("more", &PostParams::default(), &read).await.unwrap();
-    assert_eq!(written(&etcd), "networking.k8s.io/v1beta1");
+    let server = Server::durable_with(&[&etcd.servers(), EMULATING]);
+    let classes = classes(server.kube().await);
+    let read = classes.get("more.example.com").await.unwrap();
+    assert_eq!(read.data["spec"], older.data["spec"]);
+    classes.replace("more.example.com", &PostParams::default(), &read).await.unwrap();
+    assert_eq!(written(&etcd), BEFORE);
 }

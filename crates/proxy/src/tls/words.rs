@@ -41,10 +41,28 @@ pub fn explain(error: &io::Error) -> String {
         Error::InvalidCertificate(CertificateError::Other(why)) if why.0.is::<Unbelieved>() => {
             format!("tls: failed to verify certificate: x509: {}", why.0)
         }
-        Error::InvalidCertificate(why) => format!("tls: failed to verify certificate: x509: {why}"),
+        Error::InvalidCertificate(why) => format!("tls: failed to verify certificate: x509: {}", short_words(why)),
         Error::AlertReceived(alert) => format!("remote error: tls: {}", alert_words(*alert)),
         Error::InvalidMessage(_) => "tls: first record does not look like a TLS handshake".to_owned(),
         other => format!("tls: {other}"),
+    }
+}
+
+/// What the verifier of the system's authorities says, which does not show its certificate.
+fn short_words(why: &CertificateError) -> String {
+    match why {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "certificate signed by unknown authority".to_owned()
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => "certificate has expired or is not yet valid".to_owned(),
+        // An authority's own certificate that is not among the trusted ones.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "certificate signed by unknown authority".to_owned()
+        }
+        other => other.to_string(),
     }
 }
 
