@@ -83,14 +83,21 @@ impl Patch {
         };
         let refuse = |why: &str| apply().map_or_else(|status| status, |patched| self.invalid(patched, &live(), why));
         let custom = expected.resource.and_then(|resource| Some((resource, resource.collection.kind.custom.as_ref()?)));
-        let decoded = match (&self.content, custom) {
+        let decode = |patched: Value| match (&self.content, custom) {
             (_, Some((resource, schema))) => {
                 let tell = self.validation != FieldValidation::Ignore;
-                custom::decoded(resource, &**schema, apply()?, Findings::default(), tell).map_err(|(_, why)| why)
+                custom::decoded(resource, &**schema, patched, Findings::default(), tell).map_err(|(_, why)| why)
             }
-            (Content::Strategic(_), None) => as_it_was(apply()?, expected),
-            (_, None) => as_it_says(apply()?, expected),
+            (Content::Strategic(_), None) => as_it_was(patched, expected),
+            (_, None) => as_it_says(patched, expected),
         };
+        let mut decoded = decode(apply()?);
+        // What is told first depends on the order, which does not matter otherwise.
+        if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
+            let mut again = apply()?;
+            self.order(&mut again, &live());
+            decoded = decode(again);
+        }
         let decoded = decoded.map_err(|why| refuse(&why))?;
         let found = decoded.findings.iter().map(ToString::to_string);
         let complaints: Vec<String> = self.complaints.iter().cloned().chain(found).collect();
@@ -105,18 +112,20 @@ impl Patch {
         Ok(decoded)
     }
 
-    /// The refusal of a result, which it shows as text: members of what the patch went into are sorted by name, the
-    /// rest stands as it was.
+    /// Orders a result as Go writes it: members of what the patch went into are sorted by name, the rest stands as it was.
+    fn order(&self, patched: &mut Value, live: &Value) {
+        match &self.content {
+            Content::Json(patch) => patch.paths().for_each(|path| sort_along(patched, path)),
+            Content::Merge(patch) => sort_merged(patched, live, patch),
+            Content::Strategic(_) => {}
+        }
+    }
+
+    /// The refusal of a result, which it shows as text.
     fn invalid(&self, mut patched: Value, live: &Value, why: &str) -> Status {
+        self.order(&mut patched, live);
         let shown = match &self.content {
-            Content::Json(patch) => {
-                patch.paths().for_each(|path| sort_along(&mut patched, path));
-                json::to_string(&patched)
-            }
-            Content::Merge(patch) => {
-                sort_merged(&mut patched, live, patch);
-                json::to_string(&patched)
-            }
+            Content::Json(_) | Content::Merge(_) => json::to_string(&patched),
             // kube-apiserver shows the patch here, as Go prints maps, with what applying it has left of it.
             Content::Strategic(patch) => strategic::go_print(&strategic::left(patch, live)),
         };
