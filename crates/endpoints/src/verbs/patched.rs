@@ -5,7 +5,7 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_q
 use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{self, Decoded};
-use binnacle_schema::{Finding, Findings, Limits, Message, Object, Value, json};
+use binnacle_schema::{Finding, Findings, Limits, Message, Object, Ty, Value, json};
 use binnacle_scheme::Kinds;
 
 use crate::params::FieldValidation;
@@ -95,7 +95,10 @@ impl Patch {
         // What is told first depends on the order, which does not matter otherwise.
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
             let mut again = apply()?;
-            self.order(&mut again, &live());
+            match self.content {
+                Content::Strategic(_) => sort_as_struct(&mut again, expected.message),
+                _ => self.order(&mut again, &live()),
+            }
             decoded = decode(again);
         }
         let decoded = decoded.map_err(|why| refuse(&why))?;
@@ -275,6 +278,34 @@ fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
             let live = live.get(name).unwrap_or(&Value::Null);
             sort_merged(member, live, change);
         }
+    }
+}
+
+/// Sorts members as Go's converter of unstructured objects comes to them: unknown ones first, then the fields in their order.
+fn sort_as_struct(value: &mut Value, message: &Message) {
+    let Some(members) = value.as_object_mut() else { return };
+    members.sort_by_key(|name| message.field(name, 0).map_or(0, |(index, _)| index + 1));
+    for (name, member) in members.iter_mut() {
+        if let Some((_, field)) = message.field(name, 0) {
+            sort_as(member, &field.ty);
+        }
+    }
+}
+
+fn sort_as(value: &mut Value, ty: &Ty) {
+    match (value, ty) {
+        (value, Ty::Message(message)) => sort_as_struct(value, message),
+        (Value::List(items), ty) => {
+            if let Some(element) = ty.element() {
+                items.iter_mut().for_each(|item| sort_as(item, element));
+            }
+        }
+        (Value::Object(members), ty) => {
+            if let Some(element) = ty.map_value() {
+                members.iter_mut().for_each(|(_, member)| sort_as(member, element));
+            }
+        }
+        _ => {}
     }
 }
 
