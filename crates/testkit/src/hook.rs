@@ -15,6 +15,7 @@ use hyper_util::server::conn::auto::Builder;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -52,6 +53,30 @@ impl Hook {
                 });
                 let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
             }
+        })
+        .await
+    }
+
+    /// The head of an answer of a megabyte, and its first byte.
+    pub const LONG_HEAD: &[u8] =
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{";
+
+    /// Closes its side of each connection before it answers, and leaves the other open.
+    pub async fn half_closed() -> Self {
+        Self::raw(&["http/1.1"], |mut stream| async move {
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.shutdown().await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        })
+        .await
+    }
+
+    /// Breaks off within its answers.
+    pub async fn cut() -> Self {
+        Self::raw(&["http/1.1"], |mut stream| async move {
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.write_all(Self::LONG_HEAD).await;
+            let _ = stream.shutdown().await;
         })
         .await
     }

@@ -204,21 +204,9 @@ async fn anything_is_answered() {
 /// Connections that break off before or within an answer, and an answer that is longer than anything sensible.
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_connections() {
-    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{";
     let server = Server::ephemeral();
-    let half_closed = Hook::raw(&["http/1.1"], |mut stream| async move {
-        let _ = stream.read(&mut [0; 1024]).await;
-        let _ = stream.shutdown().await;
-        // Our side stays open.
-        let _ = stream.read_to_end(&mut Vec::new()).await;
-    })
-    .await;
-    let cut = Hook::raw(&["http/1.1"], |mut stream| async move {
-        let _ = stream.read(&mut [0; 1024]).await;
-        let _ = stream.write_all(HEAD).await;
-        let _ = stream.shutdown().await;
-    })
-    .await;
+    let half_closed = Hook::half_closed().await;
+    let cut = Hook::cut().await;
     let endless = Hook::raw(&["http/1.1"], |mut stream| async move {
         let _ = stream.read(&mut [0; 1024]).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"a\":\"").await;

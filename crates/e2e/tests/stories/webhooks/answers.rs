@@ -85,24 +85,12 @@ async fn anything() {
 /// Connections that break off, before or within an answer, and an answer without end.
 #[tokio::test(flavor = "multi_thread")]
 async fn broken_connections() {
-    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{";
     let server = Server::ephemeral();
-    let half_closed = Hook::raw(&["http/1.1"], |mut stream| async move {
-        let _ = stream.read(&mut [0; 1024]).await;
-        let _ = stream.shutdown().await;
-        // Our side stays open.
-        let _ = stream.read_to_end(&mut Vec::new()).await;
-    })
-    .await;
-    let cut = Hook::raw(&["http/1.1"], |mut stream| async move {
-        let _ = stream.read(&mut [0; 1024]).await;
-        let _ = stream.write_all(HEAD).await;
-        let _ = stream.shutdown().await;
-    })
-    .await;
+    let half_closed = Hook::half_closed().await;
+    let cut = Hook::cut().await;
     let endless = Hook::raw(&["http/1.1"], |mut stream| async move {
         let _ = stream.read(&mut [0; 1024]).await;
-        let _ = stream.write_all(HEAD).await;
+        let _ = stream.write_all(Hook::LONG_HEAD).await;
         while stream.write_all(b" ").await.is_ok() && stream.flush().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
