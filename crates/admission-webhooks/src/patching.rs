@@ -5,7 +5,6 @@ use binnacle_meta::{GroupVersion, GroupVersionKind, Status, go_quote};
 use binnacle_patch::json_patch;
 use binnacle_schema::canonical::sort_free_form;
 use binnacle_schema::{Value, decode, json};
-use binnacle_webhook::check_type_meta;
 
 use crate::answer::Answer;
 use crate::call::Failure;
@@ -59,7 +58,7 @@ pub(crate) async fn patched(
 /// What a patch leaves must say that it is of the kind that it was, or nothing of its kind.
 fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersionKind) -> Result<(), Status> {
     let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
-    check_type_meta(changed).map_err(unread)?;
+    json::check_type_meta(changed).map_err(unread)?;
     let said = match changed.str_at(&["apiVersion"]) {
         "" => kind.group_version(),
         said => GroupVersion::parse(said)
@@ -91,7 +90,7 @@ fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersio
 /// Custom objects must have a kind, and a version that is one.
 fn check_custom(changed: &Value) -> Result<(), Status> {
     let unread = |why: String| Status::internal(format!("couldn't get version/kind; json parse error: {why}"));
-    check_type_meta(changed).map_err(unread)?;
+    json::check_type_meta(changed).map_err(unread)?;
     if changed.str_at(&["kind"]).is_empty() {
         let mut shown = changed.clone();
         sort_free_form(&mut shown);

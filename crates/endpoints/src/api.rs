@@ -20,7 +20,7 @@ use http::header::ACCEPT;
 use crate::negotiate::{self, Forms, Offer, Output};
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
-use crate::{discover, failure, patch_type, respond};
+use crate::{discover, failure, respond};
 
 /// A subresource, or a resource that is not stored, with a handler of its own.
 pub trait Special: Send + Sync + 'static {
@@ -419,8 +419,8 @@ fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
     let (request, resource) = (&call.request, &call.resource);
     // No router stands before custom resources.
     if resource.collection.kind.custom.is_none() {
-        if verb == Verb::Patch && patch_type::PatchType::of(request.header("content-type")).is_none() {
-            return Err(Status::router_unsupported_media_type());
+        if verb == Verb::Patch {
+            verbs::patch::patch_type(call)?;
         }
         negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)?;
     }

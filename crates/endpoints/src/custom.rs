@@ -9,7 +9,6 @@ use binnacle_scheme::CustomSchema;
 use crate::body::{self, Expected};
 use crate::negotiate::Encoding;
 use crate::params::FieldValidation;
-use crate::verbs::wrong_type_meta;
 
 /// An object that a client sent, with its defaults.
 pub(crate) fn object(
@@ -40,8 +39,10 @@ pub(crate) fn object(
         }
         Encoding::Protobuf => return Err(Status::unsupported_media_type(&TEXT_MEDIA_TYPES)),
     };
-    if let Some(why) = value.as_object().and_then(wrong_type_meta) {
-        return Err(unrecognized(why));
+    if value.as_object().is_some()
+        && let Err(why) = json::check_type_meta(&value)
+    {
+        return Err(unrecognized(format!("couldn't get version/kind; json parse error: {why}")));
     }
     if !matches!(value, Value::Object(_)) || value.str_at(&["kind"]).is_empty() {
         let sent = String::from_utf8_lossy(body);

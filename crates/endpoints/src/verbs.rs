@@ -22,7 +22,6 @@ use binnacle_registry::{Context, Remarks, Resource, Warnings};
 use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
-pub(crate) use self::patched::wrong_type_meta;
 use crate::api::UnsafeDeletes;
 use crate::negotiate::{self, Forms, Output, Transform};
 use crate::params::WriteParams;

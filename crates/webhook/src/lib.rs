@@ -18,7 +18,7 @@ pub use answers::Answers;
 pub use backoff::Backoff;
 pub use client::{Answer, Client, WebhookError};
 pub use kubeconfig::{KubeconfigError, load, parse};
-pub use review::{ReviewKind, check_type_meta, json_type};
+pub use review::ReviewKind;
 pub use service::{Service, ServiceResolver};
 pub use target::{Credential, Identity, Target, TargetError};
 pub use users::Users;

@@ -25,7 +25,7 @@ impl ReviewKind<'_> {
         } else {
             yaml::parse(body, limits).map_err(|error| error.to_string())?.0
         };
-        check_type_meta(&tree).map_err(unread)?;
+        json::check_type_meta(&tree).map_err(unread)?;
         let said = tree.str_at(&["apiVersion"]);
         let given = match said {
             "" => GroupVersion::new(self.group, self.version),
@@ -65,39 +65,6 @@ impl ReviewKind<'_> {
             go_quote(&given.to_string()),
             go_quote(SCHEME)
         )
-    }
-}
-
-/// Kind and version of a document must be texts, and the document an object.
-pub fn check_type_meta(tree: &Value) -> Result<(), String> {
-    let members = match tree {
-        Value::Object(members) => members,
-        Value::Null => return Ok(()),
-        other => {
-            let found = json_type(other);
-            return Err(format!(
-                "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
-            ));
-        }
-    };
-    for (name, member) in members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind")) {
-        if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
-            let found = json_type(member);
-            return Err(format!("json: cannot unmarshal {found} into Go struct field .{name} of type string"));
-        }
-    }
-    Ok(())
-}
-
-/// The name of a value's type in errors of Go's JSON decoder.
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::List(_) => "array",
-        Value::Str(_) | Value::Raw(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Null => "null",
-        Value::Object(_) => "object",
     }
 }
 

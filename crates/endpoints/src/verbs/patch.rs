@@ -8,7 +8,7 @@ use binnacle_registry::{Context, Resource, Sent, UpdateOptions, object};
 use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, decode, json, yaml};
 
-use super::patched::{Expected, Patch, json_type};
+use super::patched::{Expected, Patch};
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
@@ -128,7 +128,7 @@ impl Configuration {
         let (value, found) = yaml::parse(bytes, &Limits::default())
             .map_err(|error| undecodable(format!("error converting YAML to JSON: {error}")))?;
         if !matches!(value, Value::Object(_) | Value::Null) {
-            let found = json_type(&value);
+            let found = json::json_type(&value);
             return Err(undecodable(format!(
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
             )));

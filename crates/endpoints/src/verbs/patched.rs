@@ -5,7 +5,7 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupVersion, Status, go_q
 use binnacle_patch::{json_patch, merge, strategic};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{self, Decoded};
-use binnacle_schema::{Finding, Findings, Limits, Message, Object, Ty, Value, json};
+use binnacle_schema::{Finding, Findings, Limits, Message, Ty, Value, json};
 use binnacle_scheme::Kinds;
 
 use crate::params::FieldValidation;
@@ -144,7 +144,7 @@ fn object_of(bytes: &[u8]) -> Result<(Value, Findings), String> {
         Value::Object(_) => Ok((value, findings)),
         Value::Null => Ok((Value::Object(binnacle_schema::Object::new()), findings)),
         other => {
-            let found = json_type(&other);
+            let found = json::json_type(&other);
             Err(format!("json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"))
         }
     }
@@ -173,15 +173,11 @@ fn as_it_was(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, Str
 
 /// Reads a result as what it says it is, and converts that to the expected kind.
 fn as_it_says(mut patched: Value, expected: &Expected<'_>) -> Result<Decoded, String> {
-    let Some(members) = patched.as_object() else {
-        return Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            json_type(&patched)
-        ));
-    };
-    if let Some(why) = wrong_type_meta(members) {
-        return Err(why);
+    let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    if patched.is_null() {
+        return Err(unread(json::no_type_meta("null")));
     }
+    json::check_type_meta(&patched).map_err(unread)?;
     let api_version = patched.str_at(&["apiVersion"]).to_owned();
     let kind = Some(patched.str_at(&["kind"])).filter(|kind| !kind.is_empty()).unwrap_or(expected.kind).to_owned();
     if api_version.is_empty() {
@@ -317,29 +313,6 @@ fn sort_all(value: &mut Value) {
         }
         Value::List(items) => items.iter_mut().for_each(sort_all),
         _ => {}
-    }
-}
-
-/// What Go says of an object whose `apiVersion` or `kind` is no text.
-pub(crate) fn wrong_type_meta(members: &Object) -> Option<String> {
-    let mut type_meta = members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind"));
-    let wrong = |member: &Value| !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null);
-    let (name, member) = type_meta.find(|(_, member)| wrong(member))?;
-    let found = json_type(member);
-    Some(format!(
-        "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field .{name} of type string"
-    ))
-}
-
-/// The name of a value's type in errors of Go's JSON decoder.
-pub(super) fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::List(_) => "array",
-        Value::Str(_) | Value::Raw(_) => "string",
-        Value::Bool(_) => "bool",
-        Value::Int(_) | Value::Float(_) => "number",
-        Value::Null => "null",
-        Value::Object(_) => "object",
     }
 }
 

@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, GroupVersio
 use binnacle_patch::apply;
 use binnacle_registry::{Context, Match, Resource, UpdateOptions, object};
 use binnacle_request::Response;
-use binnacle_schema::{Message, Object, Value, decode};
+use binnacle_schema::{Message, Object, Value, decode, json};
 use binnacle_scheme::{ScaleFields, Verb};
 
 use super::patch::patch_type;
@@ -256,7 +256,7 @@ fn replicas_at(object: &Value, path: &[Text]) -> Result<i64, Status> {
         Some(Value::Int(n)) => Ok(*n),
         Some(other) => {
             let path = path.join(".");
-            let found = super::patched::json_type(other);
+            let found = json::json_type(other);
             Err(Status::unknown(
                 500,
                 &format!(".{path} accessor error: {found} is of the type {found}, expected int64"),

@@ -80,14 +80,54 @@ pub fn type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, JsonError> {
     }
 }
 
+/// The struct that Go reads `apiVersion` and `kind` into.
+const TARGET: &str = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+                      Kind string \"json:\\\"kind,omitempty\\\"\" }";
+
+/// That a tree of this type has no `apiVersion` and `kind`, in the words of Go's decoder.
+pub fn no_type_meta(found: &str) -> String {
+    format!("json: cannot unmarshal {found} into {TARGET}")
+}
+
+/// That `apiVersion` or `kind` is no text.
+fn wrong_type_meta(field: &str, found: &str) -> String {
+    format!("json: cannot unmarshal {found} into Go struct field .{field} of type string")
+}
+
+/// Checks that a tree is an object whose `apiVersion` and `kind` are texts, where they are there; `null` is one without
+/// members. The error is in the words of Go's decoder, as that of [`type_meta`].
+pub fn check_type_meta(tree: &Value) -> Result<(), String> {
+    let members = match tree {
+        Value::Object(members) => members,
+        Value::Null => return Ok(()),
+        other => return Err(no_type_meta(json_type(other))),
+    };
+    for (name, member) in members.iter().filter(|(name, _)| matches!(name.as_str(), "apiVersion" | "kind")) {
+        if !matches!(member, Value::Str(_) | Value::Raw(_) | Value::Null) {
+            return Err(wrong_type_meta(name, json_type(member)));
+        }
+    }
+    Ok(())
+}
+
+/// The name of the type of a value in a free tree, in errors of Go's JSON decoder.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::List(_) => "array",
+        Value::Str(_) | Value::Raw(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Int(_) | Value::Float(_) => "number",
+        Value::Null => "null",
+        Value::Object(_) => "object",
+    }
+}
+
 fn read_type_meta(cursor: &mut Cursor<'_>, depth: usize, wrong: &mut Option<String>) -> Result<TypeMeta, Malformed> {
-    const TARGET: &str = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
-                          Kind string \"json:\\\"kind,omitempty\\\"\" }";
     let mut meta = TypeMeta::default();
     let first = cursor.peek()?;
     if first != b'{' {
         if first != b'n' {
-            *wrong = Some(format!("json: cannot unmarshal {} into {TARGET}", kind_of(first)));
+            *wrong = Some(no_type_meta(kind_of(first)));
         }
         cursor.skip(depth)?;
         return Ok(meta);
@@ -109,9 +149,7 @@ fn read_type_meta(cursor: &mut Cursor<'_>, depth: usize, wrong: &mut Option<Stri
             b'n' => cursor.word("null")?,
             other => {
                 cursor.skip(depth.checked_sub(1).ok_or(Malformed)?)?;
-                wrong.get_or_insert_with(|| {
-                    format!("json: cannot unmarshal {} into Go struct field .{field} of type string", kind_of(other))
-                });
+                wrong.get_or_insert_with(|| wrong_type_meta(field, kind_of(other)));
             }
         }
         more = cursor.more(b'}')?;

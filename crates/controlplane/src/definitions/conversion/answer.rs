@@ -1,7 +1,6 @@
 //! The types of what a conversion webhook answers, checked with the errors of Go's JSON decoder.
 
 use binnacle_schema::{Value, json};
-use binnacle_webhook::json_type;
 
 /// The members of a review that are looked at must have their types. `null` stands for a member that is not there.
 pub(super) fn check_types(review: &Value, version: &str) -> Result<(), String> {
@@ -28,7 +27,7 @@ pub(super) fn check_types(review: &Value, version: &str) -> Result<(), String> {
 fn expect(of: &Value, member: &str, fits: impl Fn(&Value) -> bool, field: &str, go: &str) -> Result<(), String> {
     match of.get(member).filter(|value| !value.is_null() && !fits(value)) {
         Some(other) => {
-            Err(format!("json: cannot unmarshal {} into Go struct field {field} of type {go}", json_type(other)))
+            Err(format!("json: cannot unmarshal {} into Go struct field {field} of type {go}", json::json_type(other)))
         }
         None => Ok(()),
     }
@@ -42,9 +41,10 @@ pub(super) fn check_object(object: &Value) -> Result<(), String> {
         }
         Value::Object(_) => Ok(()),
         Value::Null => Err("unexpected end of JSON input".to_owned()),
-        other => {
-            Err(format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", json_type(other)))
-        }
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json::json_type(other)
+        )),
     }
 }
 
