@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_schema::{Value, json};
 use binnacle_webhook::{Client, Service, ServiceResolver, Target, Users};
+use http::Uri;
 use parking_lot::Mutex;
 
 use crate::breaker::Breaker;
@@ -20,6 +21,8 @@ pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
 /// As what webhooks know their caller.
 const AGENT: &str = "kube-apiserver-admission";
 const DEFAULT_PORT: u16 = 443;
+/// By this name servers of a cluster know themselves.
+const OWN_HOST: &str = "kubernetes.default.svc";
 
 /// Makes clients of servers, and knows those that are in use.
 pub struct Backends {
@@ -70,15 +73,32 @@ impl Backends {
         let mut target = Target::new(&url).map_err(|error| error.to_string())?;
         let host = target.url.host().unwrap_or_default().to_owned();
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
-        (target.identity, target.credential) = self.users.of_host(&host, port);
-        target.dialer = self.services.dialer(service.is_some());
-        target.service = service.map(|(service, _)| service);
         // A server may bound how many calls one connection of HTTP/2 carries, and slow ones would hold up the rest.
         target.http1 = true;
+        let service = service.map(|(service, _)| service).or_else(|| self.own_service(&target.url));
+        if let Some(itself) = service.as_ref().and_then(Service::itself) {
+            return Ok(Target { service, ..target }.as_itself(itself));
+        }
+        (target.identity, target.credential) = self.users.of_host(&host, port);
+        target.dialer = self.services.dialer(service.is_some());
+        target.service = service;
         let bundle = BASE64_STANDARD.decode(config.str_at(&["caBundle"])).map_err(|error| error.to_string())?;
         // Blanks alone are no authorities.
         target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
         Ok(target)
+    }
+
+    /// The service that a URL means which names this server.
+    fn own_service(&self, url: &Uri) -> Option<Service> {
+        let is_own = url.scheme_str() == Some("https")
+            && url.host() == Some(OWN_HOST)
+            && matches!(url.port_u16(), None | Some(DEFAULT_PORT));
+        is_own.then(|| Service {
+            resolver: self.services.clone(),
+            namespace: "default".to_owned(),
+            name: "kubernetes".to_owned(),
+            port: DEFAULT_PORT,
+        })
     }
 
     fn service(&self, reference: &Value) -> (Service, String) {

@@ -78,6 +78,11 @@ impl<'a> Request<'a> {
         self.remarks.annotate(level, key, value);
     }
 
+    /// See [`Remarks::was_sent_empty`].
+    pub fn was_sent_empty(&self, path: &[&str]) -> bool {
+        self.remarks.was_sent_empty(path)
+    }
+
     /// See [`Remarks::note_unknown_fields`].
     pub fn note_unknown_fields(&self) {
         self.remarks.note_unknown_fields();

@@ -192,6 +192,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let flags = &config.authentication;
     let keys = authentication.service_account_keys(&service_account)?;
     let issuers = issuers.make(flags, metrics.registry())?;
+    let itself = webhooks::itself(&authentication.own_token, tls.certificates());
     let authentication = authentication::build(flags, authentication, &issuers, &clients, &keys, &resources, &metrics)?;
     let authorization = authorization.make(&resources, egress.dialer(Network::ControlPlane), metrics.registry())?;
 
@@ -215,7 +216,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
             .map_err(not_registered)?;
     let own_address = Some(reachable(port_address));
     let services = ServiceAddresses::new(resources.clone(), config.misc.service_routing, own_address);
-    let services: Arc<dyn ServiceResolver> = Arc::new(services.leaving_by(egress.clone()));
+    let services: Arc<dyn ServiceResolver> = Arc::new(services.leaving_by(egress.clone()).calling_itself(itself));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
     let admission_policies = AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?;
     let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
@@ -343,6 +344,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     if let Some(fairness) = &fairness {
         links.push(Arc::new(FlowDumpLink(fairness.clone())));
     }
+    links.push(Arc::new(access.webhooks.page()));
     let issuer = &access.token_issuer.issuer;
     let keys_uri = flags.service_accounts.jwks_uri.clone();
     let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port_address).to_string()));

@@ -16,9 +16,11 @@ use binnacle_egress::{Dialer, Egress, Network};
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
 use binnacle_meta::Text;
 use binnacle_registry::Catalog;
+use binnacle_request::User;
 use binnacle_server::{Authentication, Metrics};
 use binnacle_specials::TokenIssuer;
 use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
+use uuid::Uuid;
 
 use crate::bound_objects::CachedObjects;
 use crate::issuers::MadeIssuers;
@@ -49,6 +51,9 @@ pub(crate) enum AuthenticationError {
 
 /// What was read from the files that flags name.
 pub(crate) struct Named {
+    /// What this server shows itself.
+    own: TokenFile,
+    pub(crate) own_token: String,
     tokens: Option<TokenFile>,
     pub(crate) clients: Option<Bundle>,
     pub(crate) proxies: Option<Bundle>,
@@ -86,7 +91,12 @@ impl Named {
             keys.extend(load_public(path)?);
         }
         let tokens = |webhook| webhook_tokens(webhook, egress.dialer(Network::ControlPlane), audiences(flags));
+        let own_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let uid = Uuid::new_v4().to_string().into();
+        let own = User { uid, ..User::new(User::APISERVER, &[User::MASTERS]) };
         Ok(Self {
+            own: TokenFile::of_one(&own_token, own),
+            own_token,
             tokens: flags.token_auth_file.as_deref().map(TokenFile::load).transpose()?,
             clients: flags.client_ca_file.as_deref().map(|path| Bundle::load("client-ca-bundle", path)).transpose()?,
             proxies: flags
@@ -187,6 +197,7 @@ pub(crate) fn build(
 ) -> Result<Authentication, AuthenticationError> {
     let audiences = audiences(flags);
     let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
+    tokens.push(Box::new(named.own.for_audiences(audiences.clone())));
     if let Some(file) = named.tokens {
         tokens.push(Box::new(file.for_audiences(audiences.clone())));
     }

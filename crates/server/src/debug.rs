@@ -2,8 +2,10 @@
 
 mod flags;
 mod logs;
+mod text;
 mod zpages;
 
 pub use flags::{DebugFlag, DebugFlagsLink};
 pub use logs::LogsLink;
+pub use text::DebugTextLink;
 pub use zpages::ZPagesLink;

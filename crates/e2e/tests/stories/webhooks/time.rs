@@ -8,7 +8,7 @@ use futures::future::join_all;
 use super::*;
 
 /// How many requests wait for the webhook that hangs.
-const WAITING: usize = 200;
+const WAITING: usize = 1000;
 
 /// Counts calls, and answers none.
 async fn hanging() -> (Hook, Arc<AtomicUsize>) {
