@@ -63,7 +63,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often watchers without events are told how far they have come.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
-/// How often progress is asked for while somebody waits for it, as in the reference.
+/// How often progress is asked for while somebody waits for it, as in kube-apiserver.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// A position that somebody waits for and that has not moved for so long is looked for at another member.
 const STUCK_AFTER: Duration = Duration::from_millis(1500);
