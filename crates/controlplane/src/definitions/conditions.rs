@@ -148,6 +148,24 @@ mod tests {
         errors
     }
 
+    /// Its names are its own, and yet it is not established; once it is, it stays so.
+    #[test]
+    fn a_webhook_that_cannot_be_trusted() {
+        let mut object = value!({"spec": {"group": "a.test"}});
+        let judgement = Judgement { accepted: Definition::read(&object).names, conflict: None };
+        for (established, want) in [
+            (false, ("False", "InvalidCABundle")),
+            (true, ("True", "InitialNamesAccepted")),
+            (false, ("True", "InitialNamesAccepted")),
+        ] {
+            put_names(&mut object, &judgement, established);
+            let definition = Definition::read(&object);
+            assert!(definition.is("NamesAccepted"));
+            let state = definition.condition("Established").unwrap();
+            assert_eq!((state.str_at(&["status"]), state.str_at(&["reason"])), want);
+        }
+    }
+
     #[test]
     fn what_is_not_structural() {
         let object = |preserve: bool, schema: Value| {

@@ -224,10 +224,30 @@ impl Hooks for OwnHooks {
 mod tests {
     use std::sync::Weak;
 
+    use binnacle_schema::value;
     use binnacle_scheme::Verb;
 
     use super::super::testing::{custom_resources, definition};
     use super::*;
+
+    #[test]
+    fn the_status_stands_before_the_scale() {
+        let (catalog, custom) = custom_resources();
+        let names = || value!({"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"});
+        let object = value!({
+            "metadata": {"name": "as.a.test", "uid": "u"}, "status": {"acceptedNames": (names())},
+            "spec": {"group": "a.test", "scope": "Namespaced", "names": (names()), "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "subresources": {
+                    "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}, "status": {},
+                },
+            }]},
+        });
+        custom.serve(&Definition::take(object), false, &Registrations::default());
+        let resource = catalog.find("a.test", "v1", "as").unwrap();
+        let names: Vec<&str> = resource.description.subresources.iter().map(|sub| sub.name.as_str()).collect();
+        assert_eq!(names, ["status", "scale"]);
+    }
 
     /// Nothing of a definition that is gone stays behind: not its types, its caches, its schemas.
     #[tokio::test]
