@@ -12,8 +12,8 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DeviceClaims, LocalApi, PortRange,
-    RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address,
+    AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DefinitionRules, DeviceClaims, LocalApi,
+    PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address,
     escalation_hooks, policy_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
@@ -100,7 +100,10 @@ pub(super) fn built_in(
         binnacle_builtin::kinds(),
         access.services.clone(),
         access.conversions.clone(),
-        binnacle_kinds::structural_violations,
+        DefinitionRules {
+            structure: binnacle_kinds::structural_violations,
+            invalid_bundle: binnacle_kinds::is_invalid_ca_bundle,
+        },
     );
     own.custom = Some(Arc::new(custom));
     own.aggregated = Some(Arc::new(access.aggregator.clone()));
