@@ -72,6 +72,7 @@ use crate::renewal::Users;
 use crate::running::{Assembled, Ending, Front};
 use crate::server::About;
 use crate::settings::{Settings, SettingsError};
+use crate::stand_in::{self, StandInError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
@@ -100,6 +101,8 @@ pub(crate) enum StartFailure {
     UnfinishedMigration,
     #[error(transparent)]
     Etcd(#[from] ConnectError),
+    #[error(transparent)]
+    StandIn(#[from] StandInError),
     #[error(transparent)]
     Encryption(#[from] ConfigError),
     #[error(transparent)]
@@ -149,8 +152,9 @@ const BUILD: Build = Build {
 
 /// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
 /// data directory, which is removed again if it was not there before and a later step fails.
-pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), StartFailure> {
+pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About), StartFailure> {
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    stand_in::settle(&mut config.storage).await?;
     let front = Front::start().map_err(StartFailure::Runtime)?;
     let features = Arc::new(config.features());
     let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
