@@ -37,11 +37,7 @@ impl Objects {
 
     /// With all that was acknowledged before; `None` when there is none.
     pub(crate) async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
-        match self.resource.get_object(&Context::internal(namespace), name, Match::Consistent).await {
-            Ok(stored) => Ok(Some(stored.object)),
-            Err(status) if status.is(StatusReason::NotFound) => Ok(None),
-            Err(status) => Err(status),
-        }
+        self.entry(namespace, name).await?.map(|entry| self.decode(&entry)).transpose()
     }
 
     /// [`Objects::get`] without reading what it says.
