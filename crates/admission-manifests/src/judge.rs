@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use binnacle_features::Features;
 use binnacle_meta::{FieldPath, aggregate, go_quote};
 use binnacle_schema::{Value, defaults};
-use binnacle_scheme::{NoKinds, Situation, StoredType};
+use binnacle_scheme::{NoKinds, StoredType, StrategyContext};
 use binnacle_validation::metadata;
 
 use crate::documents::{Object, objects};
@@ -129,7 +129,7 @@ fn check(stored: &StoredType, features: &Features, kind: &str, object: &mut Valu
         &FieldPath::new("metadata"),
     );
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let situation = Situation {
+    let situation = StrategyContext {
         now: i64::try_from(now.as_secs()).unwrap_or(i64::MAX),
         namespace: "",
         api_version: API_VERSION,

@@ -17,7 +17,7 @@ pub struct Criteria {
     exclude: Vec<Rule>,
     /// True for `matchPolicy: Equivalent`.
     equivalent: bool,
-    /// The error is the reference's about a selector that cannot be read.
+    /// The error is kube-apiserver's about a selector that cannot be read.
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
 }

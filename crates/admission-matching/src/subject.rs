@@ -35,7 +35,7 @@ impl<'a> Subject<'a> {
     }
 
     /// True once a custom object was accepted with fields that its schema does not know: see
-    /// [`Remarks::note_unknown_fields`](binnacle_registry::Remarks::note_unknown_fields).
+    /// [`RequestNotes::note_unknown_fields`](binnacle_registry::RequestNotes::note_unknown_fields).
     pub fn had_unknown_fields(&self) -> bool {
         self.had_unknown_fields.load(Ordering::Relaxed)
     }

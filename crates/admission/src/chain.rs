@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_meta::Status;
-use binnacle_registry::Remarks;
+use binnacle_registry::RequestNotes;
 use binnacle_registry::admission::{Admission, Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
@@ -13,7 +13,7 @@ use crate::metrics::{Metrics, Part, PluginMetrics, StepMetrics};
 use crate::plugin::{Plugin, Request, Stage};
 use crate::reinvocation::Reinvocation;
 
-/// All plugins of the reference in the order in which they are asked, whether they are here or not: other plugins are
+/// All plugins of kube-apiserver in the order in which they are asked, whether they are here or not: other plugins are
 /// put in between by their names, and flags may name what is not built.
 pub const ORDER: &[&str] = &[
     "AlwaysAdmit",
@@ -96,11 +96,11 @@ impl std::error::Error for UnknownPlugin {}
 
 /// The plugins of a server in their order.
 pub struct Chain {
-    plugins: Vec<Asked>,
+    plugins: Vec<MeasuredPlugin>,
     steps: StepMetrics,
 }
 
-struct Asked {
+struct MeasuredPlugin {
     plugin: Arc<dyn Plugin>,
     metrics: PluginMetrics,
 }
@@ -124,7 +124,8 @@ impl Chain {
         let mut placed: Vec<_> =
             plugins.into_iter().map(|plugin| Ok((place(&plugin)?, plugin))).collect::<Result<_, _>>()?;
         placed.sort_by_key(|(place, _)| *place);
-        let asked = |(_, plugin): (_, Arc<dyn Plugin>)| Asked { metrics: metrics.of_plugin(plugin.name()), plugin };
+        let asked =
+            |(_, plugin): (_, Arc<dyn Plugin>)| MeasuredPlugin { metrics: metrics.of_plugin(plugin.name()), plugin };
         Ok(Self { plugins: placed.into_iter().map(asked).collect(), steps: metrics.of_steps() })
     }
 
@@ -134,7 +135,11 @@ impl Chain {
     }
 
     /// Those that have something to say of a request, one after the other; the rest is counted on the way.
-    fn asked<'a>(&'a self, stage: Stage, attributes: &'a Attributes) -> impl Iterator<Item = &'a Asked> + Send {
+    fn asked<'a>(
+        &'a self,
+        stage: Stage,
+        attributes: &'a Attributes,
+    ) -> impl Iterator<Item = &'a MeasuredPlugin> + Send {
         self.plugins.iter().filter(move |asked| {
             let handles = asked.plugin.handles(stage, attributes);
             if !handles {
@@ -175,11 +180,11 @@ impl Admission for Chain {
         attributes: &'a Attributes,
         object: &'a mut Value,
         old: Option<&'a Value>,
-        remarks: &'a Remarks,
+        notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let reinvocation = Reinvocation::default();
-            let request = Request::new(attributes, old, remarks).in_pass(&reinvocation);
+            let request = Request::new(attributes, old, notes).in_pass(&reinvocation);
             let mut watch = self.watch(Stage::Mutate, attributes);
             loop {
                 for asked in self.asked(Stage::Mutate, attributes) {
@@ -198,10 +203,10 @@ impl Admission for Chain {
         attributes: &'a Attributes,
         object: &'a Value,
         old: Option<&'a Value>,
-        remarks: &'a Remarks,
+        notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let request = Request::new(attributes, old, remarks);
+            let request = Request::new(attributes, old, notes);
             let mut watch = self.watch(Stage::Validate, attributes);
             for asked in self.asked(Stage::Validate, attributes) {
                 watch.answered(&asked.metrics, asked.plugin.validate(request, object).await)?;
@@ -256,11 +261,11 @@ mod tests {
         ];
         let plugins = plugins.map(|(name, handles)| Arc::new(Refuses(name, handles)) as Arc<dyn Plugin>);
         let chain = Chain::new(plugins.to_vec(), &metrics).unwrap();
-        let (mut object, remarks) = (Value::Null, Remarks::default());
+        let (mut object, notes) = (Value::Null, RequestNotes::default());
         for (operation, allowed) in [(Operation::Create, false), (Operation::Update, true), (Operation::Delete, true)] {
             let pods = crate::testing::pods(operation);
-            chain.mutate(&pods, &mut object, None, &remarks).await.unwrap();
-            assert_eq!(chain.validate(&pods, &object, None, &remarks).await.is_ok(), allowed);
+            chain.mutate(&pods, &mut object, None, &notes).await.unwrap();
+            assert_eq!(chain.validate(&pods, &object, None, &notes).await.is_ok(), allowed);
         }
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let value = |line: &str| text.lines().find_map(|l| l.strip_prefix(line)).map(|value| value.trim().to_owned());

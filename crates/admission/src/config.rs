@@ -236,7 +236,7 @@ impl Said {
     }
 }
 
-/// What cannot be read of it counts as not said, as in the reference.
+/// What cannot be read of it counts as not said, as in kube-apiserver.
 fn node_selectors(text: &[u8]) -> NodeSelectors {
     let tree = yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).unwrap_or_default();
     let members = tree.object_at(&[SELECTORS]).into_iter().flat_map(Object::iter);

@@ -1,4 +1,4 @@
-//! Admission control: the built-in plugins of the reference, one file each, and the order in which they are asked.
+//! Admission control: the built-in plugins of kube-apiserver, one file each, and the order in which they are asked.
 //!
 //! A plugin sees objects in their storage version and asks for what else it must know through [`Lookup`].
 

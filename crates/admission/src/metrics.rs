@@ -30,7 +30,7 @@ pub struct Metrics {
     pub(crate) pod_security: PodSecurityMetrics,
 }
 
-/// The family of the single plugins. The reference counts each request for which a plugin may be asked. Here most plugins
+/// The family of the single plugins. Go counts each request for which a plugin may be asked. Here most plugins
 /// know from the attributes that they have nothing to say: those are only counted, and what they took, which is no time,
 /// is put to the rest when somebody reads the family.
 #[derive(Clone)]

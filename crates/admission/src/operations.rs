@@ -1,4 +1,4 @@
-//! For which operations the reference asks each plugin, whatever the resource is: what it counts depends on that.
+//! For which operations kube-apiserver asks each plugin, whatever the resource is: what it counts depends on that.
 
 use binnacle_registry::admission::Operation;
 use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use binnacle_meta::Status;
-use binnacle_registry::Remarks;
+use binnacle_registry::RequestNotes;
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::{AuditLevel, BoxFuture};
 use binnacle_schema::Value;
@@ -23,7 +23,7 @@ pub struct Request<'a> {
     pub attributes: &'a Attributes,
     /// On update and delete.
     pub old: Option<&'a Value>,
-    remarks: &'a Remarks,
+    notes: &'a RequestNotes,
     /// Absent in the validating stage.
     reinvocation: Option<&'a Reinvocation>,
 }
@@ -48,8 +48,8 @@ pub trait Plugin: Send + Sync + 'static {
 }
 
 impl<'a> Request<'a> {
-    pub fn new(attributes: &'a Attributes, old: Option<&'a Value>, remarks: &'a Remarks) -> Self {
-        Self { attributes, old, remarks, reinvocation: None }
+    pub fn new(attributes: &'a Attributes, old: Option<&'a Value>, notes: &'a RequestNotes) -> Self {
+        Self { attributes, old, notes, reinvocation: None }
     }
 
     /// The same in one of the passes of the mutating stage.
@@ -65,7 +65,7 @@ impl<'a> Request<'a> {
 
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
-        self.remarks.warn(text);
+        self.notes.warn(text);
     }
 
     /// Adds an annotation to all audit events that tell of this request.
@@ -75,17 +75,17 @@ impl<'a> Request<'a> {
 
     /// Adds an annotation to the audit events that tell of this request from a level on.
     pub fn annotate_from(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
-        self.remarks.annotate(level, key, value);
+        self.notes.annotate(level, key, value);
     }
 
-    /// See [`Remarks::was_sent_empty`].
+    /// See [`RequestNotes::was_sent_empty`].
     pub fn was_sent_empty(&self, path: &[&str]) -> bool {
-        self.remarks.was_sent_empty(path)
+        self.notes.was_sent_empty(path)
     }
 
-    /// See [`Remarks::note_unknown_fields`].
+    /// See [`RequestNotes::note_unknown_fields`].
     pub fn note_unknown_fields(&self) {
-        self.remarks.note_unknown_fields();
+        self.notes.note_unknown_fields();
     }
 
     pub fn is_create(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_authz::{Attributes as Access, Authorizer, AuthzError};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
-use binnacle_registry::Remarks;
+use binnacle_registry::RequestNotes;
 use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::Value;
@@ -143,7 +143,7 @@ pub(crate) async fn admit(
     let chain = Chain::new(vec![plugin], &Metrics::fresh()).expect("the plugin has a place");
     let mut object = object.clone();
     let refused = |status: Status| (status.code(), status.message().to_owned());
-    chain.mutate(attributes, &mut object, old, &Remarks::default()).await.map_err(refused)?;
-    chain.validate(attributes, &object, old, &Remarks::default()).await.map_err(refused)?;
+    chain.mutate(attributes, &mut object, old, &RequestNotes::default()).await.map_err(refused)?;
+    chain.validate(attributes, &object, old, &RequestNotes::default()).await.map_err(refused)?;
     Ok(object)
 }

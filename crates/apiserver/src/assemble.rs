@@ -1,11 +1,11 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod client_access;
 mod health;
 mod manifests;
 mod peers;
 mod policies;
-mod shown;
 mod untold;
 mod webhooks;
 
@@ -38,12 +38,12 @@ use binnacle_server::{
     FlowDumpLink, HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogsLink,
     Metrics, MetricsLink, Server, Stopping, Tls, TlsError, Tracer, VersionLink, ZPagesLink,
 };
-use binnacle_specials::Outward;
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
 use binnacle_store_etcd::ConnectError;
 use binnacle_supervise::supervise;
 use binnacle_traces::{Exporter, TracingConfig};
+use binnacle_unstored::OutboundClients;
 use binnacle_webhook::ServiceResolver;
 use prometheus::{GaugeVec, Opts, Registry};
 use rustix::process::{Resource, getrlimit};
@@ -52,11 +52,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+pub(crate) use self::client_access::Told;
+use self::client_access::{ClientAccess, read_text, serving_pair};
 use self::health::Checked;
 use self::manifests::AdmissionManifests;
 use self::policies::AdmissionPolicies;
-pub(crate) use self::shown::Told;
-use self::shown::{Shown, read_text, serving_pair};
 use self::untold::Untold;
 use self::webhooks::AdmissionWebhooks;
 use crate::authentication::{self, AuthenticationError};
@@ -72,6 +72,7 @@ use crate::renewal::Users;
 use crate::running::{Assembled, Ending, Front};
 use crate::server::About;
 use crate::settings::{Settings, SettingsError};
+use crate::stand_in::{self, StandInError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
@@ -100,6 +101,8 @@ pub(crate) enum StartFailure {
     UnfinishedMigration,
     #[error(transparent)]
     Etcd(#[from] ConnectError),
+    #[error(transparent)]
+    StandIn(#[from] StandInError),
     #[error(transparent)]
     Encryption(#[from] ConfigError),
     #[error(transparent)]
@@ -149,8 +152,9 @@ const BUILD: Build = Build {
 
 /// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
 /// data directory, which is removed again if it was not there before and a later step fails.
-pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), StartFailure> {
+pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About), StartFailure> {
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    stand_in::settle(&mut config.storage).await?;
     let front = Front::start().map_err(StartFailure::Runtime)?;
     let features = Arc::new(config.features());
     let metrics = Metrics::of(&BUILD, &features.gates).map_err(not_registered)?;
@@ -179,8 +183,8 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
         named;
     let named_clients = authentication.clients.take();
     let clock = system_clock();
-    let Shown { tls, clients, kubeconfig, kubectl, controllers, place: temporary, service_account, own } =
-        Shown::prepare(tls, named_clients, &config, data.as_ref(), &url, &clock)?;
+    let ClientAccess { tls, clients, kubeconfig, kubectl, controllers, place: temporary, service_account, own } =
+        ClientAccess::prepare(tls, named_clients, &config, data.as_ref(), &url, &clock)?;
 
     // Who is calling, and may they.
     let proxies = authentication.proxies.clone();
@@ -208,7 +212,7 @@ pub(crate) async fn assemble(config: Settings) -> Result<(Assembled, About), Sta
     let auditor = auditing
         .build(metrics.registry(), |media_type, body, omit| read_object(&BuiltInKinds, media_type, body, omit))?
         .map(Arc::new);
-    let outward = Outward::new(kubelets, metrics.registry()).map_err(not_registered)?;
+    let outward = OutboundClients::new(kubelets, metrics.registry()).map_err(not_registered)?;
     let lookup = Arc::new(ResourceLookup::new(resources.clone()));
     let conditions = MatchConditionMetrics::register(metrics.registry()).map_err(not_registered)?;
     let surroundings =
@@ -428,7 +432,7 @@ struct Named {
     tls: Option<(DefaultCertificate, String)>,
     authorization: Prepared,
     kubelets: Kubelets,
-    /// Shown to servers of aggregated APIs.
+    /// ClientAccess to servers of aggregated APIs.
     proxy_client: Option<Arc<dyn ResolvesClientCert>>,
     tracing: Option<TracingConfig>,
 }

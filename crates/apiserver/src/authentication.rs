@@ -1,4 +1,4 @@
-//! How callers are found out: the authenticators that the flags ask for, in the reference's order.
+//! How callers are found out: the authenticators that the flags ask for, in kube-apiserver's order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use binnacle_meta::Text;
 use binnacle_registry::Catalog;
 use binnacle_request::User;
 use binnacle_server::{Authentication, Metrics};
-use binnacle_specials::TokenIssuer;
+use binnacle_unstored::TokenIssuer;
 use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
 use uuid::Uuid;
 

@@ -12,7 +12,7 @@ use binnacle_server::HealthCheck;
 use binnacle_store::Store;
 use tokio::task::JoinSet;
 
-/// The store answers. Probes know it by the name of the store that the reference has.
+/// The store answers. Probes know it by the name of the store that kube-apiserver has.
 pub(crate) struct StoreCheck {
     pub(crate) name: String,
     pub(crate) store: Arc<dyn Store>,

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 const COMPONENT: &str = "kube-apiserver";
 const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// `apiserver-` and a part of the hash of the machine's name, as the reference makes it.
+/// `apiserver-` and a part of the hash of the machine's name, as kube-apiserver makes it.
 pub(crate) fn identity() -> String {
     of(&rustix::system::uname().nodename().to_string_lossy())
 }

@@ -40,6 +40,7 @@ mod renewal;
 mod running;
 mod server;
 pub mod settings;
+mod stand_in;
 mod storage_metrics;
 mod stores;
 mod timed_store;

@@ -67,7 +67,7 @@ impl OpenIdLink {
     }
 }
 
-/// An object with its members in the reference's order, which a map would sort.
+/// An object with its members in kube-apiserver's order, which a map would sort.
 fn ordered(members: &[(&str, Value)]) -> String {
     let members: Vec<String> = members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
     format!("{{{}}}", members.join(","))

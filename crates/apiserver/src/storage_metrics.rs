@@ -1,4 +1,4 @@
-//! The metric families of the reference for lists, caches and leases: read from what each resource has counted when
+//! The metric families of kube-apiserver for lists, caches and leases: read from what each resource has counted when
 //! somebody asks.
 
 use std::collections::HashSet;

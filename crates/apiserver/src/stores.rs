@@ -166,7 +166,7 @@ impl Stores {
         }
     }
 
-    /// The health checks under the names that probes know from the reference.
+    /// The health checks under the names that probes know from kube-apiserver.
     pub(crate) fn add_checks(&self, mut health: Health, storage: &Storage) -> Health {
         let stores = self.all();
         for (n, store) in stores.into_iter().enumerate() {

@@ -18,7 +18,7 @@ use rotate::Rotating;
 const PLUGIN: &str = "log";
 
 /// Writes each event in one piece, under a lock, so that lines never mix. The bytes are with the kernel when
-/// [`Backend::process`] is done; a page cache that takes them is as far as the reference goes, too.
+/// [`Backend::process`] is done; a page cache that takes them is as far as kube-apiserver goes, too.
 pub(crate) struct Log {
     out: Mutex<Out>,
     format: LogFormat,

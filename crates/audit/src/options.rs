@@ -1,4 +1,4 @@
-//! The settings of `--audit-*`, their checks with the reference's messages, and the backends they ask for.
+//! The settings of `--audit-*`, their checks with kube-apiserver's messages, and the backends they ask for.
 
 use std::path::PathBuf;
 use std::sync::Arc;

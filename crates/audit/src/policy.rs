@@ -17,7 +17,7 @@ pub struct Policy {
     pub(crate) omit_managed_fields: bool,
 }
 
-/// Why a policy cannot be used, as the reference says it.
+/// Why a policy cannot be used, as kube-apiserver says it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(crate) String);

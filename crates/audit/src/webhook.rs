@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::{Backend, Event, WebhookOptions};
 
 const PLUGIN: &str = "webhook";
-/// How long one call may take. The reference has no limit here; one that hangs would keep its events in memory for good.
+/// How long one call may take. Go has no limit here; one that hangs would keep its events in memory for good.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Webhook {

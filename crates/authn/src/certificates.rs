@@ -1,7 +1,7 @@
 //! Client certificates as such: whether an authority that counts has signed one, and what its subject says.
 //!
 //! The TLS handshake only proves that the client holds the key; whether the certificate says anything is decided here, so
-//! that a certificate of an unknown authority is a 401 and not a broken connection, as with the reference.
+//! that a certificate of an unknown authority is a 401 and not a broken connection, as with kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -9,7 +9,7 @@ use binnacle_meta::{FieldErrors, aggregate};
 
 use crate::oidc::Rules;
 
-/// Why a configuration cannot be used, in the reference's words.
+/// Why a configuration cannot be used, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("{0}")]

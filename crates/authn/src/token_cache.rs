@@ -142,7 +142,7 @@ pub struct TokenCacheMetrics {
 impl TokenCacheMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let name = |of: &str| format!("authentication_token_cache_{of}");
-        // The reference says nothing about them.
+        // kube-apiserver says nothing about them.
         let help = "[ALPHA] ";
         let labels = ["status"];
         let active = IntGaugeVec::new(Opts::new(name("active_fetch_count"), help), &labels)?;
@@ -161,7 +161,7 @@ impl TokenCacheMetrics {
     fn asked(&self, hit: bool, took: Duration) {
         let status = if hit { "hit" } else { "miss" };
         self.requests.with_label_values(&[status]).inc();
-        // In whole milliseconds, as the reference measures it.
+        // In whole milliseconds, as kube-apiserver measures it.
         self.duration.with_label_values(&[status]).observe(took.as_millis() as f64 / 1000.0);
     }
 

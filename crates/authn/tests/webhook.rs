@@ -15,13 +15,13 @@ use binnacle_webhook::{Backoff, Client, parse};
 use http::Response;
 use serde_json::{Value, json};
 
-struct Asked {
+struct ReceivedReview {
     tokens: TokenCache<WebhookTokens>,
     calls: Arc<AtomicU32>,
     _hook: Hook,
 }
 
-async fn webhook(code: u16, status: Value, version: &'static str, ttl: Duration) -> Asked {
+async fn webhook(code: u16, status: Value, version: &'static str, ttl: Duration) -> ReceivedReview {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = calls.clone();
     let hook = Hook::start(move |request| {
@@ -39,7 +39,7 @@ async fn webhook(code: u16, status: Value, version: &'static str, ttl: Duration)
     let tokens = WebhookTokens::new(client, options).with_backoff(Backoff::never());
     let metrics = TokenCacheMetrics::register(&prometheus::Registry::new()).unwrap();
     let tokens = TokenCache::new(tokens, CacheTimes { success: ttl, failure: ttl }, metrics).unwrap();
-    Asked { tokens, calls, _hook: hook }
+    ReceivedReview { tokens, calls, _hook: hook }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::{
     Abac, AlwaysAllow, AlwaysAllowPaths, AlwaysDeny, Authorizer, Counted, Metrics, Node, PrivilegedGroups, Rbac, Union,
 };
 
-/// Pause before a webhook is asked again, as in the reference.
+/// Pause before a webhook is asked again, as in kube-apiserver.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// What authorizers need beside their configuration. Those that there are live as long as the server.

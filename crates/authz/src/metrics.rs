@@ -1,4 +1,4 @@
-//! The metric families of authorizers, under the reference's names.
+//! The metric families of authorizers, under kube-apiserver's names.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ pub(crate) use review::Review;
 pub use review::ReviewVersion;
 use review::Status;
 
-/// How many answers are remembered, as many as in the reference.
+/// How many answers are remembered, as many as in kube-apiserver.
 const MOST_REMEMBERED: usize = 8192;
 /// Requests whose own words are longer than this are not remembered: they may be an attempt to fill the memory.
 const MAX_REMEMBERED: usize = 10_000;

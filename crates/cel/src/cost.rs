@@ -1,4 +1,4 @@
-//! What expressions cost: the same numbers as the reference, because limits on them are part of the API.
+//! What expressions cost: the same numbers as kube-apiserver, because limits on them are part of the API.
 
 mod actual;
 mod calls;

@@ -143,7 +143,7 @@ impl Environment {
     /// Parses and checks an expression.
     ///
     /// # Errors
-    /// Everything that is wrong with it, in the reference's words.
+    /// Everything that is wrong with it, in kube-apiserver's words.
     pub fn compile(&self, expression: &str) -> Result<Ast, CompileErrors> {
         let source = Source::new(expression);
         let mut issues = Issues::default();
@@ -172,7 +172,7 @@ impl Environment {
     /// Compiles an expression into a program.
     ///
     /// # Errors
-    /// See [`Environment::compile`] and [`Ast::program`]; the text is that of the reference, without what it puts before
+    /// See [`Environment::compile`] and [`Ast::program`]; the text is that of Go, without what it puts before
     /// it (`compilation failed: `).
     pub fn program(&self, expression: &str) -> Result<Program, String> {
         let ast = self.compile(expression).map_err(|errors| errors.to_string())?;

@@ -2,7 +2,7 @@
 
 use crate::source::{Issues, Source};
 
-/// The numbers are those of the reference's grammar: expected tokens are listed in this order.
+/// The numbers are those of kube-apiserver's grammar: expected tokens are listed in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Kind {

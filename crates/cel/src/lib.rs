@@ -3,7 +3,7 @@
 //! An [`Environment`] says which variables, types and libraries expressions of one kind can use. It compiles an
 //! expression into an [`Ast`], which knows its type and can estimate its cost, and that into a [`Program`]. Programs are
 //! evaluated over an [`Activation`] with the values of the variables, which borrow from object trees; what it costs is
-//! counted as the reference counts, and evaluation ends where the limit is reached.
+//! counted as kube-apiserver counts, and evaluation ends where the limit is reached.
 //!
 //! ```
 //! use binnacle_cel::{DeclType, Environment, PER_CALL_LIMIT, Shape, Type, Val, Version};

@@ -29,7 +29,7 @@ pub(crate) struct Library {
     pub(crate) types: &'static [&'static str],
 }
 
-/// The libraries of a version, in the order in which the reference adds them: overloads of one function are tried in
+/// The libraries of a version, in the order in which kube-apiserver adds them: overloads of one function are tried in
 /// this order.
 pub(crate) fn of_version(version: Version) -> Vec<Library> {
     let mut libraries = vec![

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::error::Error;
 
-/// Counts the cost of an evaluation as the reference does, and its true work: comparing values that share their parts
+/// Counts the cost of an evaluation as kube-apiserver does, and its true work: comparing values that share their parts
 /// can take far more steps than their cost says.
 #[derive(Debug)]
 pub(crate) struct Meter {

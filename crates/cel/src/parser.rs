@@ -13,10 +13,10 @@ use crate::ast::{Call, Expr, Id, Kind, Literal, Select, operators};
 use crate::lexer::{self, Kind as T, Token};
 use crate::source::{Issues, Location, Source};
 
-/// The bounds of the reference's parser, of which messages speak.
+/// The bounds of kube-apiserver's parser, of which messages speak.
 pub(crate) const MAX_CODE_POINTS: usize = 100_000;
 const MAX_RECURSION: usize = 250;
-/// Macros may copy what they are applied to; the reference has no bound here.
+/// Macros may copy what they are applied to; kube-apiserver has no bound here.
 const MAX_NODES: usize = 200_000;
 
 /// What the environment adds to the language.

@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Constant parts are worked out, as the reference does it, and then cost nothing; without `fold` they are left.
+    /// Constant parts are worked out, as kube-apiserver does it, and then cost nothing; without `fold` they are left.
     pub(crate) fn new(checked: &Checked, fold: bool) -> Result<Self, Error> {
         let mut planner = Planner { checked, fold, scope: Vec::new(), slots: 0, depth: 0 };
         let plan = planner.plan(&checked.expr)?;

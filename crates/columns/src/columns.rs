@@ -19,7 +19,7 @@ pub struct Columns {
     pub conditions: fn(&Value) -> &'static [RowCondition],
     /// How the rows of a list are sorted, where that is not the order of the list.
     pub order: Option<fn(&Value, &Value) -> Ordering>,
-    /// Annotations that only the versioned form of an object has: tables and partial objects, which the reference makes
+    /// Annotations that only the versioned form of an object has: tables and partial objects, which Go makes
     /// of its internal form, are without them.
     pub unseen_annotations: &'static [&'static str],
     /// True when a table without rows has null in their place.
@@ -31,7 +31,7 @@ pub struct Columns {
 pub struct ColumnDefinition {
     pub name: &'static str,
     /// `string`, `integer`, `boolean` or `date`. It is what the column says of itself: cells of some `string` columns
-    /// are numbers in the reference server, and here.
+    /// are numbers in kube-apiserver, and here.
     pub type_: &'static str,
     pub format: &'static str,
     pub description: Description,

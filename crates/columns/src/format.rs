@@ -54,7 +54,7 @@ pub(crate) fn quantity<'o>(object: &'o Value, path: &[&str]) -> &'o str {
     pointer_or(object, path, "0")
 }
 
-/// The same for a pointer. The reference server prints a nil one the way Go does.
+/// The same for a pointer. kube-apiserver prints a nil one the way Go does.
 pub(crate) fn quantity_pointer<'o>(object: &'o Value, path: &[&str]) -> &'o str {
     pointer_or(object, path, "<nil>")
 }

@@ -1,4 +1,4 @@
-//! The tables that the reference server was recorded to answer, where `../shared` (or `BINNACLE_SHARED`) has them.
+//! The tables that kube-apiserver was recorded to answer, where `../shared` (or `BINNACLE_SHARED`) has them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

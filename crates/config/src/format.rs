@@ -9,13 +9,13 @@ pub struct Format {
     pub group: &'static str,
     pub versions: &'static [&'static str],
     pub kind: &'static str,
-    /// Where the reference registers its kinds: part of its messages about others.
+    /// Where kube-apiserver registers its kinds: part of its messages about others.
     pub scheme: &'static str,
     /// The fields in a version, beside those that tell what it is.
     pub fields: fn(Types) -> Vec<Field>,
 }
 
-/// Why a text is no configuration, in the reference's words.
+/// Why a text is no configuration, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(pub String);
@@ -60,7 +60,7 @@ impl Format {
         findings.strict_error().map_or(Ok(value), |strict| Err(ReadError(strict)))
     }
 
-    /// The same for files of which the reference passes over what it does not know.
+    /// The same for files of which kube-apiserver passes over what it does not know.
     pub fn read_leniently(&self, text: &[u8]) -> Result<Value, ReadError> {
         let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;

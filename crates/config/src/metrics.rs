@@ -1,4 +1,4 @@
-//! What came of files that changed, under the reference's names.
+//! What came of files that changed, under kube-apiserver's names.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(core.list_at(&["metadata", "managedFields"]).len(), 1);
     }
 
-    /// The table of the reference's controller.
+    /// The table of kube-apiserver's controller.
     #[tokio::test]
     async fn what_is_kept_and_what_is_not() {
         let resources = Cluster::resources();

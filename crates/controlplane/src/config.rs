@@ -11,7 +11,7 @@ use binnacle_validation::ip::Cidr;
 use crate::apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi};
 use crate::definitions::CustomResources;
 
-/// Defaults are those of the reference's flags.
+/// Defaults are those of kube-apiserver's flags.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `--service-cluster-ip-range`: the first is of the default family, a second is of the other.
@@ -142,7 +142,7 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// The address of the interface by which this machine reaches others, as the reference takes it from the default route;
+/// The address of the interface by which this machine reaches others, as Go takes it from the default route;
 /// `None` on a machine without one.
 pub fn default_advertise_address() -> Option<IpAddr> {
     // Connecting a datagram socket sends nothing; it only asks the routing table. The address is one for documentation.

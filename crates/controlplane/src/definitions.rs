@@ -17,10 +17,11 @@ use binnacle_custom::{Definition, Names, names};
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_schema::Value;
+use binnacle_store::Revision;
 use tokio::sync::watch;
 
 pub use self::conversion::ConversionMetrics;
-pub use self::serving::{CustomResources, StructuralRules};
+pub use self::serving::{CustomResources, DefinitionRules};
 use crate::follow::{Changed, Follow};
 use crate::objects::Objects;
 use crate::start::{RETRY_FIRST, RETRY_LAST, Work};
@@ -97,6 +98,8 @@ struct Known {
     waits: bool,
     /// The generation whose schemas were looked at.
     generation: i64,
+    /// The revision at which it was as this server left it: there is nothing more to do until it changes.
+    settled: Option<Revision>,
 }
 
 /// No generation.
@@ -122,7 +125,7 @@ impl Keeper<'_> {
     /// Makes true what one definition says. False when it must be looked at again.
     async fn settle(&mut self, name: &Text) -> Result<bool, Status> {
         let objects = self.objects()?;
-        let Some(object) = objects.get("", name).await? else {
+        let Some(entry) = objects.entry("", name).await? else {
             let group = Text::from(group_of(name));
             let Some(others) = self.known.get_mut(&group) else { return Ok(true) };
             if others.remove(name).is_some() {
@@ -135,12 +138,17 @@ impl Keeper<'_> {
             }
             return Ok(true);
         };
-        let definition = Definition::read(&object);
-        if definition.deleting {
-            self.remember(&definition, definition.is("NamesAccepted"), UNSEEN);
-            return self.clean_up(&objects, &definition, &object).await;
+        if self.known(name).is_some_and(|known| known.settled == Some(entry.revision())) {
+            return Ok(true);
         }
-        self.judge(&objects, definition).await.map(|()| true)
+        let object = objects.decode(&entry)?;
+        let has_objects = cleanup::has_objects(&object);
+        let definition = Definition::take(object);
+        if definition.deleting {
+            self.remember(&definition, definition.is("NamesAccepted"), UNSEEN, None);
+            return if has_objects { self.clean_up(&objects, &definition).await } else { Ok(true) };
+        }
+        self.judge(&objects, definition, entry.revision()).await.map(|()| true)
     }
 
     async fn settle_group(&mut self, group: &str) -> Result<(), Status> {
@@ -148,56 +156,75 @@ impl Keeper<'_> {
         let waiting: Vec<Text> = waiting.map(|(name, _)| name.clone()).collect();
         let objects = self.objects()?;
         for name in waiting {
-            let Some(object) = objects.get("", &name).await? else { continue };
-            let definition = Definition::read(&object);
+            let Some(entry) = objects.entry("", &name).await? else { continue };
+            let definition = Definition::take(objects.decode(&entry)?);
             if !definition.deleting {
-                self.judge(&objects, definition).await?;
+                self.judge(&objects, definition, entry.revision()).await?;
             }
         }
         Ok(())
     }
 
-    fn remember(&mut self, definition: &Definition, has_names: bool, generation: i64) {
-        let known =
-            Known { uid: definition.uid.clone(), accepted: definition.accepted.clone(), waits: !has_names, generation };
+    fn known(&self, name: &str) -> Option<&Known> {
+        self.known.get(group_of(name))?.get(name)
+    }
+
+    fn remember(&mut self, definition: &Definition, has_names: bool, generation: i64, settled: Option<Revision>) {
+        let known = Known {
+            uid: definition.uid.clone(),
+            accepted: definition.accepted.clone(),
+            waits: !has_names,
+            generation,
+            settled,
+        };
         let group = Text::from(group_of(&definition.name));
         self.known.entry(group).or_default().insert(definition.name.clone(), known);
     }
 
-    /// Gives a definition its names, serves it, and says so.
-    async fn judge(&mut self, objects: &Objects, mut definition: Definition) -> Result<(), Status> {
+    /// Gives a definition, as it stood at a revision, its names, serves it, and says so.
+    async fn judge(&mut self, objects: &Objects, mut definition: Definition, revision: Revision) -> Result<(), Status> {
         let others = self.known.get(group_of(&definition.name)).into_iter().flat_map(BTreeMap::values);
         let others = others.filter(|other| other.uid != definition.uid).map(|other| &other.accepted);
         let judgement = names::judge(&definition, others);
         definition.accepted = judgement.accepted.clone();
-        let established = definition.is("Established") || judgement.conflict.is_none();
+        let rules = self.serving.rules;
+        let established = definition.is("Established")
+            || judgement.conflict.is_none() && !(rules.invalid_bundle)(definition.webhook_authorities());
         // Served before it is said to be, so that nobody who reads that comes too early.
         if established {
             self.serving.serve(&definition, false, &self.work.registrations);
         }
-        let seen = self.known.get(group_of(&definition.name)).and_then(|others| others.get(&definition.name));
+        let seen = self.known(&definition.name);
         let seen = seen.is_some_and(|seen| (&seen.uid, seen.generation) == (&definition.uid, definition.generation));
         let generation = if seen { definition.generation } else { UNSEEN };
-        self.remember(&definition, judgement.conflict.is_none(), generation);
-        let rules = self.serving.rules;
+        self.remember(&definition, judgement.conflict.is_none(), generation, None);
+        let mut judged = Text::default();
         let change = |object: &mut Value| {
+            judged = Text::from(object.str_at(&["metadata", "resourceVersion"]));
             if object.str_at(&["metadata", "uid"]) == definition.uid {
                 conditions::put_names(object, &judgement, established);
                 if !seen {
-                    conditions::put_structure(object, rules);
+                    conditions::put_structure(object, rules.structure);
                 }
             }
         };
-        self.tell(objects, &definition.name, change).await?;
-        self.remember(&definition, judgement.conflict.is_none(), definition.generation);
+        let told = self.tell(objects, &definition.name, change).await?;
+        // What somebody has changed meanwhile is to be looked at again.
+        let settled = told.filter(|_| judged == revision.0.to_string());
+        self.remember(&definition, judgement.conflict.is_none(), definition.generation, settled);
         Ok(())
     }
 
-    /// Changes the status of a definition, which may be gone.
-    async fn tell(&self, objects: &Objects, name: &str, change: impl FnMut(&mut Value) + Send) -> Result<(), Status> {
-        match objects.update("", name, "status", change).await {
-            Err(status) if status.is(StatusReason::NotFound) => Ok(()),
-            told => told,
+    /// Changes the status of a definition, which may be gone; tells the revision at which it then is.
+    async fn tell(
+        &self,
+        objects: &Objects,
+        name: &str,
+        change: impl FnMut(&mut Value) + Send,
+    ) -> Result<Option<Revision>, Status> {
+        match objects.update_to("", name, "status", change).await {
+            Err(status) if status.is(StatusReason::NotFound) => Ok(None),
+            told => told.map(Some),
         }
     }
 }

@@ -60,7 +60,7 @@ impl DeviceClaims {
     async fn admin_request(&self, review: &Review<'_>) -> FieldErrors {
         let asks = |request: &Value| request.at(&["exactly", "adminAccess"]).and_then(Value::as_bool) == Some(true);
         let Some(index) = review.object.list_at(self.requests).iter().position(asks) else { return FieldErrors::new() };
-        // The reference has the path of claims for templates as well, and leaves out the member in between.
+        // kube-apiserver has the path of claims for templates as well, and leaves out the member in between.
         let path = FieldPath::new("spec").child("devices").child("requests").index(index).child("adminAccess");
         self.admin_namespace(review.context, &path).await
     }

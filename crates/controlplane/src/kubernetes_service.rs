@@ -1,6 +1,6 @@
 //! The service `kubernetes`, by which what runs in the cluster reaches the servers, and its endpoints.
 //!
-//! With the lease reconciler (the default), every server holds a key with a lease for its own address below `masterleases/`, as the reference's lease reconciler
+//! With the lease reconciler (the default), every server holds a key with a lease for its own address below `masterleases/`, as Go's lease reconciler
 //! does; the endpoints are the addresses of all such keys. A server that dies is gone when its lease ends.
 
 use std::net::{IpAddr, SocketAddr};
@@ -118,7 +118,7 @@ async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(
 async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     let endpoints = endpoints(work)?;
     let (store, key) = (store(&endpoints), lease_key(&endpoints, advertised));
-    // The reference counts here how often it was renewed: it writes nothing where nothing changes.
+    // kube-apiserver counts here how often it was renewed: it writes nothing where nothing changes.
     let (before, _) = store.get(key.clone(), None).await.map_err(store_failure)?;
     let renewed = match before {
         Some(kv) => {

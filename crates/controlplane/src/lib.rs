@@ -44,7 +44,7 @@ pub use authorization::{RolesFeed, escalation_hooks, follow_nodes, node_rules};
 pub use certificates::{RequesterOfCertificates, SignersOfPodCertificates};
 pub use config::{Config, EndpointReconciler, Leadership, PortRange, RequestHeader, default_advertise_address};
 pub use config_maps::publish_authentication;
-pub use definitions::{ConversionMetrics, CustomResources, StructuralRules};
+pub use definitions::{ConversionMetrics, CustomResources, DefinitionRules};
 pub use device_claims::DeviceClaims;
 pub use flowcontrol::follow_flow_control;
 pub use identity_lease::identity_lease_name;

@@ -9,6 +9,8 @@ use binnacle_registry::{
 };
 use binnacle_request::CreatePermit;
 use binnacle_schema::{Message, Value};
+use binnacle_store::Revision;
+use binnacle_watchcache::Entry;
 use futures::future::join_all;
 
 /// One resource, as the server's own loops use it. Objects are in its version, which is the stored one of all that they
@@ -35,11 +37,20 @@ impl Objects {
 
     /// With all that was acknowledged before; `None` when there is none.
     pub(crate) async fn get(&self, namespace: &str, name: &str) -> Result<Option<Value>, Status> {
-        match self.resource.get_object(&Context::internal(namespace), name, Match::Consistent).await {
-            Ok(stored) => Ok(Some(stored.object)),
+        self.entry(namespace, name).await?.map(|entry| self.decode(&entry)).transpose()
+    }
+
+    /// [`Objects::get`] without reading what it says.
+    pub(crate) async fn entry(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Status> {
+        match self.resource.get(&Context::internal(namespace), name, Match::Consistent).await {
+            Ok(entry) => Ok(Some(entry)),
             Err(status) if status.is(StatusReason::NotFound) => Ok(None),
             Err(status) => Err(status),
         }
+    }
+
+    pub(crate) fn decode(&self, entry: &Entry) -> Result<Value, Status> {
+        self.resource.collection.decode(entry.value(), entry.revision())
     }
 
     /// With all that was acknowledged before.
@@ -102,8 +113,19 @@ impl Objects {
         namespace: &str,
         name: &str,
         subresource: &str,
-        mut change: impl FnMut(&mut Value) + Send,
+        change: impl FnMut(&mut Value) + Send,
     ) -> Result<(), Status> {
+        self.update_to(namespace, name, subresource, change).await.map(drop)
+    }
+
+    /// [`Objects::update`], telling the revision at which the object then is.
+    pub(crate) async fn update_to(
+        &self,
+        namespace: &str,
+        name: &str,
+        subresource: &str,
+        mut change: impl FnMut(&mut Value) + Send,
+    ) -> Result<Revision, Status> {
         let context = Context::internal(namespace);
         let options = UpdateOptions { subresource: subresource.into(), ..UpdateOptions::default() };
         let mut apply = |old: Option<&Value>| {
@@ -118,7 +140,7 @@ impl Objects {
             self.resource.to_stored(&mut object);
             Ok(object.into())
         };
-        self.resource.update(&context, name, &options, &mut apply).await.map(|_| ())
+        self.resource.update(&context, name, &options, &mut apply).await.map(|updated| updated.stored.revision)
     }
 
     /// Deletes an object; one that is not there is fine.

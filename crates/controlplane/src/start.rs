@@ -35,7 +35,7 @@ pub struct ControlPlane {
     task: JoinHandle<()>,
 }
 
-/// One of the things that are done at the start, by the name of its health check in the reference.
+/// One of the things that are done at the start, by the name of its health check in kube-apiserver.
 #[derive(Clone)]
 pub struct Step {
     name: &'static str,
@@ -111,7 +111,7 @@ impl Work {
 #[derive(Clone)]
 struct Loop {
     name: &'static str,
-    /// What else the reference has a hook for, and this loop does as well.
+    /// What else kube-apiserver has a hook for, and this loop does as well.
     also: &'static [&'static str],
     how: How,
 }
@@ -326,7 +326,7 @@ impl Step {
         (Self { name, done }, report)
     }
 
-    /// The name of the reference's post-start hook for the same thing.
+    /// The name of kube-apiserver's post-start hook for the same thing.
     pub fn name(&self) -> &'static str {
         self.name
     }

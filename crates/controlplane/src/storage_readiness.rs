@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::start::Work;
 
-/// Waits until the caches are filled, but no longer than the start may take (the reference's
+/// Waits until the caches are filled, but no longer than the start may take (kube-apiserver's
 /// `WatchCacheInitializationPostStartHook`). Resources without objects cost nothing until somebody asks for them.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let deadline = Instant::now() + work.config.storage_initialization;

@@ -1,7 +1,10 @@
 //! A CustomResourceDefinition as far as serving its resources needs it.
 
+use std::sync::OnceLock;
+
 use binnacle_meta::{Text, compare_kube_versions};
-use binnacle_schema::Value;
+use binnacle_schema::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// A definition, read from an object of `apiextensions.k8s.io/v1`.
 #[derive(Clone, Debug)]
@@ -46,7 +49,7 @@ pub struct Version {
     pub storage: bool,
     /// The warning for its users, where it is deprecated.
     pub deprecation: Option<Text>,
-    pub schema: Option<Value>,
+    pub schema: Option<SchemaSource>,
     /// True where `/status` is served.
     pub status: bool,
     /// The paths of `/scale`, where that is served.
@@ -55,6 +58,13 @@ pub struct Version {
     pub columns: Vec<Value>,
     /// `selectableFields`, as their paths.
     pub selectable: Vec<Text>,
+}
+
+/// `openAPIV3Schema` of a version.
+#[derive(Clone, Debug)]
+pub struct SchemaSource {
+    tree: Value,
+    text: OnceLock<(String, [u8; 32])>,
 }
 
 /// Where `/scale` finds its fields.
@@ -69,6 +79,20 @@ pub struct Scale {
 impl Definition {
     /// Reads an object that has passed validation; what is missing reads as empty.
     pub fn read(object: &Value) -> Self {
+        let schemas = object.list_at(&["spec", "versions"]).iter().map(|version| version.at(&SCHEMA).cloned());
+        Self::with_schemas(object, schemas.collect())
+    }
+
+    /// [`Definition::read`] of an object that is not needed any more.
+    pub fn take(mut object: Value) -> Self {
+        let versions = object.at_mut(&["spec", "versions"]).and_then(Value::as_list_mut).into_iter().flatten();
+        let schemas = versions.map(|version| version.at_mut(&SCHEMA).map(std::mem::take));
+        let schemas = schemas.collect();
+        Self::with_schemas(&object, schemas)
+    }
+
+    /// `schemas` are those of the versions.
+    fn with_schemas(object: &Value, schemas: Vec<Option<Value>>) -> Self {
         let text = |path: &[&str]| Text::from(object.str_at(path));
         let group = text(&["spec", "group"]);
         let kind = text(&["spec", "names", "kind"]);
@@ -80,7 +104,7 @@ impl Definition {
             namespaced: object.str_at(&["spec", "scope"]) == "Namespaced",
             names: Names::read(object.at(&["spec", "names"])),
             accepted: Names::read(object.at(&["status", "acceptedNames"])),
-            versions: versions.iter().map(|v| Version::read(v, &group, &kind, versions)).collect(),
+            versions: versions.iter().zip(schemas).map(|(v, s)| Version::read(v, s, &group, &kind, versions)).collect(),
             preserve_unknown: object.bool_at(&["spec", "preserveUnknownFields"]),
             webhook: (object.str_at(&["spec", "conversion", "strategy"]) == "Webhook")
                 .then(|| object.at(&["spec", "conversion", "webhook"]).cloned().unwrap_or_default()),
@@ -97,6 +121,11 @@ impl Definition {
 
     pub fn condition(&self, kind: &str) -> Option<&Value> {
         self.conditions.iter().find(|condition| condition.str_at(&["type"]) == kind)
+    }
+
+    /// By whom the certificate of the conversion webhook is to be signed, in base64.
+    pub fn webhook_authorities(&self) -> &str {
+        self.webhook.as_ref().map_or("", |webhook| webhook.str_at(&["clientConfig", "caBundle"]))
     }
 
     /// The version in which objects are stored.
@@ -143,7 +172,7 @@ impl Names {
 
 impl Version {
     /// `all` is what stands beside it.
-    fn read(version: &Value, group: &str, kind: &str, all: &[Value]) -> Self {
+    fn read(version: &Value, schema: Option<Value>, group: &str, kind: &str, all: &[Value]) -> Self {
         let name = Text::from(version.str_at(&["name"]));
         let deprecation = version.bool_at(&["deprecated"]).then(|| match version.get("deprecationWarning") {
             Some(Value::Str(warning)) => warning.clone(),
@@ -162,13 +191,44 @@ impl Version {
             served: version.bool_at(&["served"]),
             storage: version.bool_at(&["storage"]),
             deprecation,
-            schema: version.at(&["schema", "openAPIV3Schema"]).filter(|schema| !schema.is_null()).cloned(),
+            schema: schema.filter(|schema| !schema.is_null()).map(SchemaSource::new),
             status: version.at(&["subresources", "status"]).is_some_and(|status| !status.is_null()),
             scale,
             columns: version.list_at(&["additionalPrinterColumns"]).to_vec(),
             selectable: selectable.map(|field| field.str_at(&["jsonPath"]).into()).collect(),
             name,
         }
+    }
+}
+
+/// Where a version has its schema.
+const SCHEMA: [&str; 2] = ["schema", "openAPIV3Schema"];
+
+impl SchemaSource {
+    pub fn new(tree: Value) -> Self {
+        Self { tree, text: OnceLock::new() }
+    }
+
+    pub fn tree(&self) -> &Value {
+        &self.tree
+    }
+
+    /// As JSON.
+    pub fn text(&self) -> &str {
+        &self.made().0
+    }
+
+    /// Of the text, by SHA-256.
+    pub fn hash(&self) -> [u8; 32] {
+        self.made().1
+    }
+
+    fn made(&self) -> &(String, [u8; 32]) {
+        self.text.get_or_init(|| {
+            let text = json::to_string(&self.tree);
+            let hash = Sha256::digest(&text).into();
+            (text, hash)
+        })
     }
 }
 

@@ -15,7 +15,7 @@ mod schemas;
 mod strategy;
 mod types;
 
-pub use definition::{Definition, Names, Version};
+pub use definition::{Definition, Names, SchemaSource, Version};
 pub use json_path::JsonPath;
 pub use schemas::Schemas;
 pub use types::{CustomKinds, types};

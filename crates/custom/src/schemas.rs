@@ -7,12 +7,13 @@ use std::sync::{Arc, Weak};
 
 use binnacle_schema::{Limits, Message, MessageRef, MessageSource, Value, json};
 use binnacle_structural::resource::ResourceSchema;
-use binnacle_structural::{Interner, Structural, Unsupported, check};
+use binnacle_structural::{Interner, Structural, Unsupported, check, defaults};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
+
+use crate::definition::SchemaSource;
 
 /// Where the schemas of versions come from. Versions and definitions that say the same share all that is made of it,
 /// others the parts that are alike.
@@ -67,10 +68,10 @@ impl Schemas {
     ///
     /// # Errors
     /// For words that no structural schema has.
-    pub(crate) fn of(&self, schema: Option<&Value>) -> Result<Arc<SharedSchema>, Unsupported> {
-        schema.map_or(Ok(()), check)?;
-        let text = schema.map(json::to_string);
-        let hash: [u8; 32] = Sha256::digest(text.as_deref().unwrap_or_default()).into();
+    pub(crate) fn of(&self, schema: Option<&SchemaSource>) -> Result<Arc<SharedSchema>, Unsupported> {
+        schema.map_or(Ok(()), |schema| check(schema.tree()))?;
+        // No text has this hash.
+        let hash = schema.map_or([0; 32], SchemaSource::hash);
         let mut table = self.table.lock();
         if let Some(known) = table.by_hash.get(&hash).and_then(Weak::upgrade) {
             return Ok(known);
@@ -78,7 +79,7 @@ impl Schemas {
         if table.by_hash.len() >= table.sweep_at {
             table.sweep();
         }
-        let made = Arc::new(self.make(text.as_deref()));
+        let made = Arc::new(self.make(schema.map(SchemaSource::text)));
         table.by_hash.insert(hash, Arc::downgrade(&made));
         Ok(made)
     }
@@ -86,12 +87,14 @@ impl Schemas {
     fn make(&self, text: Option<&str>) -> SharedSchema {
         let text = text.map(|text| Arc::new(PackedText::new(text)));
         let (source, interner) = (text.clone(), self.interner.clone());
+        let object_meta = MessageRef::Static(binnacle_apimachinery::object_meta());
+        let metadata = object_meta.clone();
         let load = move || {
             let tree = source.as_ref()?.tree()?;
             // It was checked before it was packed.
-            Structural::parse(&tree, &interner).ok()
+            let schema = Structural::parse(&tree, &interner).ok()?;
+            Some(defaults::pruned(&schema, &metadata, &interner))
         };
-        let object_meta = MessageRef::Static(binnacle_apimachinery::object_meta());
         SharedSchema { text, resource: ResourceSchema::lazy(load, object_meta) }
     }
 
@@ -168,13 +171,14 @@ mod tests {
             schema.make_at(&["properties"]).insert(name, value!({"type": "integer", "default": 1i64}));
             schema
         };
-        let (a, same, b) = (schema("a"), schema("a"), schema("b"));
+        let source = |name: &str| SchemaSource::new(schema(name));
+        let (a, same, b) = (source("a"), source("a"), source("b"));
         let first = schemas.of(Some(&a)).unwrap();
         assert!(Arc::ptr_eq(&first, &schemas.of(Some(&same)).unwrap()));
         let other = schemas.of(Some(&b)).unwrap();
         let none = schemas.of(None).unwrap();
         assert_eq!(schemas.len(), 3);
-        assert_eq!(first.tree(), Some(a));
+        assert_eq!(first.tree(), Some(schema("a")));
         assert_eq!(none.tree(), None);
         assert!(none.resource().schema().is_none());
         // Nothing is read before it is needed.
@@ -184,6 +188,6 @@ mod tests {
         assert!(!schemas.interner.is_empty());
         drop((first, other, none));
         assert!(schemas.is_empty());
-        assert!(schemas.of(Some(&value!({"properties": {"a": {"$ref": "x"}}}))).is_err());
+        assert!(schemas.of(Some(&SchemaSource::new(value!({"properties": {"a": {"$ref": "x"}}})))).is_err());
     }
 }

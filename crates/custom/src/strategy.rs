@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text, go_quote};
 use binnacle_schema::{Object, Value};
-use binnacle_scheme::{Situation, Strategy, spec_generation};
+use binnacle_scheme::{Strategy, StrategyContext, spec_generation};
 use binnacle_structural::ScalePaths;
 use binnacle_structural::resource::{Part, keeps_rules_from_running};
 use binnacle_validation::{metadata, names};
@@ -59,7 +59,7 @@ impl CustomStrategy {
 
     /// True where a new object lacks a name or has too much metadata: its rules are not run then. What is wrong is told
     /// by the registry.
-    fn is_blocked(&self, situation: &Situation<'_>, object: &Value) -> bool {
+    fn is_blocked(&self, situation: &StrategyContext<'_>, object: &Value) -> bool {
         let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
         let name_rule = |name: &str, prefix: bool| self.validate_name(situation.features, name, prefix);
         let errors = metadata::validate(metadata, self.namespaced, name_rule, &FieldPath::new("metadata"));
@@ -68,14 +68,14 @@ impl CustomStrategy {
 }
 
 impl Strategy for CustomStrategy {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         if self.status {
             object.make_object().remove("status");
         }
         spec_generation(object, None, |_, _| false);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         if self.status {
             match old.get("status") {
                 Some(status) => drop(object.make_object().insert("status", status.clone())),
@@ -86,7 +86,13 @@ impl Strategy for CustomStrategy {
         spec_generation(object, Some(old), |object, old| !same_content(object, old));
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &mut Value,
+        old: &Value,
+    ) {
         if subresource != "status" {
             return self.prepare_for_update(situation, object, old);
         }
@@ -106,16 +112,22 @@ impl Strategy for CustomStrategy {
         }
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let blocked = self.schema.resource().rules().is_some() && self.is_blocked(situation, object);
         self.judge(object, None, Part::Whole, blocked)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         self.judge(object, Some(old), Part::Whole, false)
     }
 
-    fn validate_subresource(&self, subresource: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        _: &StrategyContext<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
         let part = if subresource == "status" { Part::Status } else { Part::Whole };
         self.judge(object, Some(old), part, false)
     }

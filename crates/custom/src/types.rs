@@ -103,7 +103,7 @@ fn kind_type(
         description.subresources.push(status);
     }
     if version.scale.is_some() {
-        description.subresources.insert(0, SubresourceDescription::scale());
+        description.subresources.push(SubresourceDescription::scale());
     }
     let place = Storage {
         key_prefix: format!("{group}/{}", names.plural).into(),
@@ -151,7 +151,7 @@ fn kind_type(
 /// The fields at the top of a resource but for the status, and those that are named: what a write of the status puts back.
 fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     let mut fields: Vec<Text> = more.iter().map(|name| Text::new_static(name)).collect();
-    let properties = version.schema.as_ref().and_then(|schema| schema.object_at(&["properties"]));
+    let properties = version.schema.as_ref().and_then(|schema| schema.tree().object_at(&["properties"]));
     let own = properties.into_iter().flat_map(Object::iter).map(|(name, _)| name);
     let own = own.filter(|name| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
     fields.extend(own.cloned());

@@ -268,7 +268,7 @@ impl Aggregated {
     }
 }
 
-/// The check of paths that the reference's router serves: GET alone, and a media type that it knows.
+/// The check of paths that kube-apiserver's router serves: GET alone, and a media type that it knows.
 fn routed(ask: &Ask<'_>) -> Result<(), Status> {
     if ask.method != "GET" {
         return Err(Status::method_not_allowed());
@@ -308,7 +308,7 @@ fn json(document: &impl Serialize) -> Bytes {
     bytes.into()
 }
 
-/// The same document in YAML, members by name as the reference has them.
+/// The same document in YAML, members by name as kube-apiserver has them.
 fn yaml(json: &[u8]) -> Bytes {
     let unlimited = Limits { max_bytes: usize::MAX, ..Limits::default() };
     // `json` is what serde_json wrote above, eight levels deep at most.

@@ -1,6 +1,6 @@
 //! The documents in protobuf, inside the envelope that says their kind.
 //!
-//! As the reference does, fields that are not optional are written even when empty.
+//! As kube-apiserver does, fields that are not optional are written even when empty.
 
 use crate::addresses::ServerAddress;
 use crate::documents::{

@@ -94,7 +94,7 @@ impl Cipher {
                     return Err(too_short());
                 }
                 let (nonce, data) = data.split_at(SECRETBOX_NONCE);
-                // The reference's message for a value that is not authentic.
+                // kube-apiserver's message for a value that is not authentic.
                 let why = "output array was not large enough for encryption";
                 cipher.decrypt(nonce.into(), data).map_err(|_| TransformError::new(why))
             }

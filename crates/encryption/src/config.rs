@@ -20,7 +20,7 @@ const FORMAT: Format = Format {
 /// How long a call of a KMS plugin may take unless the file says otherwise.
 const KMS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why a file cannot be used, in the reference's words.
+/// Why a file cannot be used, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub(crate) String);

@@ -1,4 +1,4 @@
-//! The metric families of the reference for encryption: values encrypted and decrypted, KMS plugins and their keys, and
+//! The metric families of Go for encryption: values encrypted and decrypted, KMS plugins and their keys, and
 //! the configuration in use.
 //!
 //! Identities of servers and keys are shown as hashes only.
@@ -20,7 +20,7 @@ use tonic::Code;
 use crate::config::ConfigError;
 use crate::transform::TransformError;
 
-/// So many keys are told at most; those that came first are forgotten, as in the reference.
+/// So many keys are told at most; those that came first are forgotten, as in kube-apiserver.
 const MOST_KEYS: usize = 100;
 
 /// Which way a value goes.
@@ -94,7 +94,7 @@ impl Metrics {
             exponential_buckets(5e-6, 2.0, 14)?,
         ))?;
         let generation = keep(registry, generation)?;
-        // Of version 1 of the plugin API, which is not served: told as the reference tells it.
+        // Of version 1 of the plugin API, which is not served: told as kube-apiserver tells it.
         let fill = IntGauge::new(
             "apiserver_envelope_encryption_dek_cache_fill_percent",
             "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.",

@@ -14,7 +14,7 @@ use crate::metrics::{Direction, Observed};
 /// What begins like this is encrypted.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// Why a value cannot be read or written, in the reference's words. Says nothing of keys or contents.
+/// Why a value cannot be read or written, in kube-apiserver's words. Says nothing of keys or contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct TransformError {

@@ -1,10 +1,10 @@
-//! What is checked of a configuration file, with the reference's messages.
+//! What is checked of a configuration file, with kube-apiserver's messages.
 
 use std::collections::HashSet;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupResource};
 use binnacle_schema::{Value, json};
 
 use crate::config::{kms_timeout, kms_version, present, texts};
@@ -57,7 +57,7 @@ fn check_overlap(names: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     let pairs = || parsed.iter().enumerate().flat_map(|(i, a)| parsed[i + 1..].iter().map(move |b| (a, b)));
     let shown = || {
         let list = names.iter().map(|name| Value::Str(name.as_str().into())).collect();
-        Shown::raw(json::to_string(&Value::List(list)))
+        ErrorValue::raw(json::to_string(&Value::List(list)))
     };
     let is_any = |r: &GroupResource| r.group == "*" && r.resource == "*";
     let overlap = |(a, b): (&GroupResource, &GroupResource)| {
@@ -67,7 +67,7 @@ fn check_overlap(names: &[String], path: &FieldPath, errors: &mut FieldErrors) {
     if duplicates > 0 {
         errors.push(FieldError::invalid(path, shown(), "the same resource cannot be specified multiple times"));
     }
-    // The reference takes the first pair of equal wildcards for a duplicate only; its mirror image overlaps.
+    // kube-apiserver takes the first pair of equal wildcards for a duplicate only; its mirror image overlaps.
     if pairs().any(overlap) {
         errors.push(FieldError::invalid(
             path,
@@ -106,7 +106,7 @@ fn check_provider(
     errors: &mut FieldErrors,
 ) {
     let given: Vec<&str> = PROVIDERS.into_iter().filter(|name| present(provider, name).is_some()).collect();
-    let invalid = |why: &str| FieldError::invalid(path, Shown::raw(redacted(&given)), why);
+    let invalid = |why: &str| FieldError::invalid(path, ErrorValue::raw(redacted(&given)), why);
     match given.len() {
         0 => errors.push(invalid(
             "provider does not contain any of the expected providers: KMS, AESGCM, AESCBC, Secretbox, Identity",
@@ -186,7 +186,7 @@ fn check_kms(kms: &Value, path: &FieldPath, reload: bool, names: &HashSet<String
         ));
     }
     if kms_timeout(kms).is_zero() {
-        let shown = Shown::raw(format!("\"{}\"", kms.str_at(&["timeout"])));
+        let shown = ErrorValue::raw(format!("\"{}\"", kms.str_at(&["timeout"])));
         errors.push(FieldError::invalid(&path.child("timeout"), shown, "timeout should be a positive value"));
     }
     check_endpoint(kms.str_at(&["endpoint"]), &path.child("endpoint"), errors);

@@ -10,7 +10,7 @@ use binnacle_meta::FieldPath;
 use binnacle_meta::Text;
 use binnacle_patch::apply;
 use binnacle_schema::{Limits, Value, canonical, decode, defaults, json, proto};
-use binnacle_scheme::Situation;
+use binnacle_scheme::StrategyContext;
 use binnacle_validation::metadata;
 
 const POD: &str = include_str!("../../kinds/examples/pod.json");
@@ -23,8 +23,13 @@ fn main() {
     let message = tables::kind("", "v1", "Pod").expect("the tables have pods");
     let pods = strategy("", "Pod");
     let features = Features::default();
-    let situation =
-        Situation { features: &features, now: 1_800_000_000, namespace: "kload", api_version: "v1", dry_run: false };
+    let situation = StrategyContext {
+        features: &features,
+        now: 1_800_000_000,
+        namespace: "kload",
+        api_version: "v1",
+        dry_run: false,
+    };
     let main_reset = ["status".into()];
     let update = |subresource, reset| apply::Update {
         message,

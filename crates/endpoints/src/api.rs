@@ -23,8 +23,8 @@ use crate::verbs::{self, Answer, Call};
 use crate::{discover, failure, respond};
 
 /// A subresource, or a resource that is not stored, with a handler of its own.
-pub trait Special: Send + Sync + 'static {
-    fn handle(&self, call: SpecialCall) -> BoxFuture<'_, Answer>;
+pub trait UnstoredHandler: Send + Sync + 'static {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer>;
 
     /// Whether clients can have the answer as a table; those that ask for one otherwise get the next best.
     fn has_table(&self) -> bool {
@@ -43,8 +43,8 @@ pub trait UnsafeDeletes: Send + Sync + 'static {
     fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// What a special handler gets.
-pub struct SpecialCall {
+/// The request that a handler answers, with what was decided about it before.
+pub struct UnstoredCall {
     pub request: Request,
     /// The stored resource that the subresource belongs to, if it is one of such.
     pub resource: Option<Arc<Resource>>,
@@ -53,11 +53,11 @@ pub struct SpecialCall {
 }
 
 /// Group, version, plural and, of a subresource, its name.
-pub type SpecialKey = (Text, Text, Text, Text);
+pub type UnstoredKey = (Text, Text, Text, Text);
 
 pub struct Api {
     catalog: Catalog,
-    specials: HashMap<SpecialKey, Arc<dyn Special>>,
+    unstored: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>>,
     addresses: Addresses,
     /// The documents of the snapshot that was last asked about.
     discovery: ArcSwapOption<Discovery>,
@@ -71,14 +71,14 @@ impl Api {
     /// `authorizer` is asked again where a request turns into something else than it was allowed as.
     pub fn new(
         catalog: Catalog,
-        specials: HashMap<SpecialKey, Arc<dyn Special>>,
+        unstored: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>>,
         addresses: Addresses,
         authorizer: Arc<dyn Authorizer>,
     ) -> Self {
         let discovery = ArcSwapOption::empty();
         Self {
             catalog,
-            specials,
+            unstored,
             addresses,
             discovery,
             discovery_metrics: None,
@@ -187,7 +187,7 @@ impl Api {
                         announce(description, self.catalog.features(), &request.record, warnings);
                         Err(Status::method_not_supported(&description.group_resource(), "watch"))
                     }
-                    None => self.special(request, None, (info, description), "", warnings).await,
+                    None => self.unstored(request, None, (info, description), "", warnings).await,
                 }
             }
             _ if whole_cluster => Err(Status::path_not_found()),
@@ -205,7 +205,7 @@ impl Api {
                         collection(self.call(request, resource, Text::default(), warnings), Verb::List, true).await
                     }
                     Some(resource) => item(self.call(request, resource, Text::default(), warnings), verb).await,
-                    None => self.special(request, None, (info, description), "", warnings).await,
+                    None => self.unstored(request, None, (info, description), "", warnings).await,
                 }
             }
             _ => {
@@ -235,12 +235,12 @@ impl Api {
                         Box::pin(verbs::scale::handle(call, verb)).await
                     }
                     (Some(resource), SubresourceRole::Status | SubresourceRole::Update)
-                        if !self.specials.contains_key(&special_key(info, &subresource.name)) =>
+                        if !self.unstored.contains_key(&unstored_key(info, &subresource.name)) =>
                     {
                         item(self.call(request, resource, subresource.name.clone(), warnings), verb).await
                     }
                     (resource, _) => {
-                        self.special(request, resource, (info, description), &subresource.name, warnings).await
+                        self.unstored(request, resource, (info, description), &subresource.name, warnings).await
                     }
                 }
             }
@@ -259,7 +259,7 @@ impl Api {
         }
     }
 
-    async fn special(
+    async fn unstored(
         &self,
         request: Request,
         resource: Option<Arc<Resource>>,
@@ -267,16 +267,16 @@ impl Api {
         subresource: &str,
         warnings: &Warnings,
     ) -> Answer {
-        let special = self.specials.get(&special_key(info, subresource)).ok_or_else(Status::path_not_found)?;
-        let output = if special.negotiates() {
+        let handler = self.unstored.get(&unstored_key(info, subresource)).ok_or_else(Status::path_not_found)?;
+        let output = if handler.negotiates() {
             negotiate::router_accepts(request.header("accept").unwrap_or(""), Offer::Object)?;
             announce(description, self.catalog.features(), &request.record, warnings);
-            negotiate::output(&request, false, Forms { table: special.has_table(), protobuf: true })?
+            negotiate::output(&request, false, Forms { table: handler.has_table(), protobuf: true })?
         } else {
             announce(description, self.catalog.features(), &request.record, warnings);
             Output::JSON
         };
-        special.handle(SpecialCall { request, resource, output, warnings: warnings.clone() }).await
+        handler.handle(UnstoredCall { request, resource, output, warnings: warnings.clone() }).await
     }
 
     /// The documents of what is served, which are kept until that changes.
@@ -337,7 +337,7 @@ fn is_built_in(snapshot: &Snapshot, info: &RequestInfo) -> bool {
 /// What can be asked across all namespaces.
 const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
 
-fn special_key(info: &RequestInfo, subresource: &str) -> SpecialKey {
+fn unstored_key(info: &RequestInfo, subresource: &str) -> UnstoredKey {
     (info.api_group.clone(), info.api_version.clone(), info.resource.clone(), subresource.into())
 }
 

@@ -13,7 +13,7 @@ use crate::custom;
 use crate::negotiate::{self, Encoding};
 use crate::params::FieldValidation;
 
-/// The reference's limit on request bodies: twice what etcd accepts.
+/// kube-apiserver's limit on request bodies: twice what etcd accepts.
 pub(crate) const MAX: usize = 3 * 1024 * 1024;
 /// How much of a body that cannot be understood its error quotes.
 const SUMMARY: usize = 30;

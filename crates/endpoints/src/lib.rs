@@ -24,7 +24,7 @@ mod unstored;
 mod verbs;
 mod watch_stream;
 
-pub use api::{Api, Special, SpecialCall, SpecialKey, UnsafeDeletes};
+pub use api::{Api, UnsafeDeletes, UnstoredCall, UnstoredHandler, UnstoredKey};
 pub use audit::{note_request_object, read_object};
 pub use body::{Expected, read as read_body, typed as decode_body};
 pub use discover::response as discovery_response;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::gathered::Gathered;
 use crate::list_stream::Making;
 use crate::negotiate::{MetaVersion, Transform};
-use crate::shape::Shown;
+use crate::shape::ObjectView;
 
 /// About so much is looked at for its length before others get their turn.
 const TURN: usize = 256 << 10;
@@ -107,7 +107,7 @@ impl Items {
             return resource.protobuf(entry);
         };
         let object = resource.collection.decode(entry.value(), entry.revision())?;
-        let mut item = measure(Part::Transform, || Shown::of(resource).metadata(&object, version));
+        let mut item = measure(Part::Transform, || ObjectView::of(resource).metadata(&object, version));
         canonical::canonicalize(&mut item, message);
         let mut out = Vec::with_capacity(512);
         measure(Part::Serialize, || proto::encode(&item, message, &mut out));

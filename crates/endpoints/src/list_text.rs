@@ -13,7 +13,7 @@ use binnacle_watchcache::Entry;
 use crate::gathered::Gathered;
 use crate::list_stream::Making;
 use crate::negotiate::{Encoding, Output, Transform};
-use crate::shape::Shown;
+use crate::shape::ObjectView;
 use crate::table::Include;
 use crate::{respond, table};
 
@@ -138,11 +138,11 @@ impl TextList {
             }
             Transform::Table(version) => {
                 let now = SystemTime::now();
-                Shown::of(resource).row(&object, self.include, version, now)
+                ObjectView::of(resource).row(&object, self.include, version, now)
             }
             // These items carry their kind, unlike those of typed lists.
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
-                Shown::of(resource).metadata(&object, version)
+                ObjectView::of(resource).metadata(&object, version)
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Which media type an answer has: the Accept header against what an endpoint offers, in two steps as the reference
+//! Which media type an answer has: the Accept header against what an endpoint offers, in two steps as kube-apiserver
 //! has them (the router's check of bare types, then the handler's with parameters).
 
 pub use binnacle_meta::Encoding;

@@ -1,4 +1,4 @@
-//! Query parameters as the options of each verb, with the reference's refusals.
+//! Query parameters as the options of each verb, with kube-apiserver's refusals.
 
 use std::num::ParseIntError;
 
@@ -293,7 +293,7 @@ fn dry_run(query: &Query) -> Vec<String> {
     query.get_all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect()
 }
 
-/// Query booleans as the reference reads them: `false` and `0` are false, everything else that is present is true.
+/// Query booleans as kube-apiserver reads them: `false` and `0` are false, everything else that is present is true.
 fn boolean(query: &Query, name: &str) -> bool {
     query.get(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
 }

@@ -9,7 +9,7 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
 use crate::negotiate::{Encoding, Output, Transform};
-use crate::shape::Shown;
+use crate::shape::ObjectView;
 use crate::table;
 
 /// An object of the resource (canonical, in its stored version) in the negotiated form.
@@ -20,7 +20,7 @@ pub fn object(
     code: u16,
     mut object: Value,
 ) -> Result<Response, Status> {
-    let shown = Shown::of(resource);
+    let shown = ObjectView::of(resource);
     let go_type = || resource.collection.go_type("");
     let shaped = match output.transform {
         Transform::None => None,
@@ -65,7 +65,7 @@ pub(crate) fn encode(value: &Value, message: Option<&Message>, encoding: Encodin
 fn encoded(value: &Value, message: Option<&Message>, encoding: Encoding, pretty: bool) -> Vec<u8> {
     let mut body = Vec::with_capacity(1024);
     match encoding {
-        // As the reference has it: what is for people ends without a line break.
+        // As kube-apiserver has it: what is for people ends without a line break.
         Encoding::Json if pretty => json::write_pretty(value, &mut body),
         Encoding::Json => {
             json::write(value, &mut body);
@@ -110,7 +110,7 @@ const WARNINGS_MAX: usize = 4 * 1024;
 /// Where they have more, each is cut to so many, and those beyond the bound are left out.
 const WARNING_CUT: usize = 256;
 
-/// Many long warnings are cut, as the reference does, so that the headers stay within what clients read: once all of
+/// Many long warnings are cut, as kube-apiserver does, so that the headers stay within what clients read: once all of
 /// them go beyond the bound each is cut, and of those to come only as many as still fit.
 fn within_bounds(texts: &[String]) -> Vec<&str> {
     let length = |text: &str| text.chars().count();

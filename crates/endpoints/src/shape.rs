@@ -13,14 +13,14 @@ use crate::table::Include;
 
 /// What shapes need to know of the objects.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct ObjectView<'a> {
     /// What tables tell of them; without any, rows are empty.
     columns: Option<&'a dyn Columns>,
     /// The resource in whose version they are shown; `None` for objects that are not stored.
     resource: Option<&'a Resource>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ObjectView<'a> {
     /// Objects of a resource in their stored version.
     pub(crate) fn of(resource: &'a Resource) -> Self {
         Self { columns: Some(&*resource.collection.kind.columns), resource: Some(resource) }
@@ -170,7 +170,7 @@ mod tests {
     fn shapes_of_what_is_not_stored() {
         let object = value!({"kind": "Thing", "apiVersion": "v1", "metadata": {"name": "a"}, "size": 3i64});
         let list = value!({"kind": "ThingList", "metadata": {"resourceVersion": "7"}, "items": [(object.clone())]});
-        let shown = Shown::unstored(None);
+        let shown = ObjectView::unstored(None);
         let partial =
             value!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a"}});
         let (meta, include) = (MetaVersion::V1, Include::Metadata);

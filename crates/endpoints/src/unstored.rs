@@ -8,11 +8,11 @@ use binnacle_schema::{Message, Value, canonical};
 use binnacle_scheme::{Columns, ResourceDescription};
 
 use crate::negotiate::Output;
-use crate::shape::Shown;
+use crate::shape::ObjectView;
 use crate::table::Include;
 use crate::{params, respond};
 
-/// The options of a list, refused as the reference does.
+/// The options of a list, refused as kube-apiserver does.
 pub fn list_options(
     request: &Request,
     resource: &ResourceDescription,
@@ -21,7 +21,7 @@ pub fn list_options(
     params::collection(&request.query, &request.info, resource, features, false).map(|params| params.list)
 }
 
-/// An object, or a list of such, in the negotiated form. `columns` are needed where the special has a table.
+/// An object, or a list of such, in the negotiated form. `columns` are needed where the handler has a table.
 pub fn respond(
     output: Output,
     include: Include,
@@ -30,7 +30,7 @@ pub fn respond(
     message: &Message,
     columns: Option<&dyn Columns>,
 ) -> Result<Response, Status> {
-    let (shown, go_type) = (Shown::unstored(columns), || go_type(message));
+    let (shown, go_type) = (ObjectView::unstored(columns), || go_type(message));
     let shaped = match value.get("items") {
         Some(_) => shown.list(output.transform, include, &value, go_type)?,
         None => shown.object(output.transform, include, &value, go_type)?,

@@ -18,7 +18,7 @@ use std::time::Duration;
 use binnacle_authz::Authorizer;
 use binnacle_meta::{Status, Text};
 use binnacle_registry::admission::WriteOptions;
-use binnacle_registry::{Context, Remarks, Resource, Warnings};
+use binnacle_registry::{Context, RequestNotes, Resource, Warnings};
 use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
@@ -50,7 +50,7 @@ impl Call {
             .asked(options, self.request.deadline)
             .named(info.name.clone())
             .by_verb(&info.verb)
-            .with_remarks(Remarks::new(self.warnings.clone(), self.request.record.clone()))
+            .with_notes(RequestNotes::new(self.warnings.clone(), self.request.record.clone()))
     }
 
     /// The same for a request that writes nothing.

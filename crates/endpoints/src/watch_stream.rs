@@ -19,7 +19,7 @@ use crate::failure;
 use crate::gathered::Gathered;
 use crate::negotiate::{Encoding, Output, Transform};
 use crate::respond;
-use crate::shape::Shown;
+use crate::shape::ObjectView;
 use crate::table::{self, Include};
 
 /// What a watch needs beside its watcher.
@@ -61,7 +61,7 @@ pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body
     }
 }
 
-/// Why a watch does not begin or go on. Where the reference asks the store itself, it has other words.
+/// Why a watch does not begin or go on. Where kube-apiserver asks the store itself, it has other words.
 fn expired(error: &WatchError, cached: bool) -> Status {
     match error {
         WatchError::Expired { .. } if !cached => {
@@ -204,7 +204,7 @@ impl futures::Stream for Running {
                 let now = Instant::now();
                 this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
                 let progress = this.watcher.progress();
-                // As the reference, it may say once more what was told, but not where the watch began.
+                // As kube-apiserver, it may say once more what was told, but not where the watch began.
                 if progress >= this.told && progress > this.watcher.began() {
                     this.told = progress;
                     if this.framer.shows_nothing() {
@@ -261,13 +261,13 @@ impl Framer {
         }
     }
 
-    /// Whether events cannot be what the client wants them as: no object is a list. The reference ends such a watch, with
+    /// Whether events cannot be what the client wants them as: no object is a list. Go ends such a watch, with
     /// 200, when the first event comes.
     fn shows_nothing(&self) -> bool {
         matches!(self.output.transform, Transform::PartialMetadataList(_))
     }
 
-    /// A frame as it is sent. The reference counts those that leave over HTTP.
+    /// A frame as it is sent. kube-apiserver counts those that leave over HTTP.
     fn sent(&self, mut frame: Bytes) -> Bytes {
         if !self.single {
             self.resource.sent.add(frame.len() as f64);
@@ -357,12 +357,12 @@ impl Framer {
                 let now = SystemTime::now();
                 let mut metadata = Object::new();
                 metadata.insert("resourceVersion", object::resource_version(&object));
-                let row = Shown::of(&self.resource).row(&object, self.include, version, now);
+                let row = ObjectView::of(&self.resource).row(&object, self.include, version, now);
                 let told = std::mem::replace(&mut self.columns_told, true);
                 table::table(version, metadata, (!told).then_some(columns), vec![row])
             }
             Transform::PartialMetadata(version) | Transform::PartialMetadataList(version) => {
-                Shown::of(&self.resource).metadata(&object, version)
+                ObjectView::of(&self.resource).metadata(&object, version)
             }
         }
     }

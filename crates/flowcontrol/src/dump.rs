@@ -1,4 +1,4 @@
-//! `/debug/api_priority_and_fairness/...`: what goes on in the levels, as tables whose columns the reference made.
+//! `/debug/api_priority_and_fairness/...`: what goes on in the levels, as tables whose columns kube-apiserver made.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -70,7 +70,7 @@ fn wrappings() {
     );
 }
 
-/// The ID of a key is the reference's, by which tokens of either server name it.
+/// The ID of a key is kube-apiserver's, by which tokens of either server name it.
 #[test]
 fn key_ids() {
     for (_, _, pem, _) in KEYS {

@@ -8,7 +8,7 @@ use binnacle_features::Features;
 use binnacle_kinds::{strategy, tables};
 use binnacle_meta::GroupVersion;
 use binnacle_schema::{Limits, Object, Value, decode, json};
-use binnacle_scheme::Situation;
+use binnacle_scheme::StrategyContext;
 
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -29,8 +29,13 @@ fn judge(question: &Value) -> Result<Value, String> {
     let message = tables::kind(&version.group, &version.version, &kind).ok_or("an unknown kind")?;
     let strategy = strategy(&version.group, &kind);
     let features = Features::default();
-    let situation =
-        Situation { features: &features, now: 1_767_225_600, namespace: "", api_version: &api_version, dry_run: true };
+    let situation = StrategyContext {
+        features: &features,
+        now: 1_767_225_600,
+        namespace: "",
+        api_version: &api_version,
+        dry_run: true,
+    };
     let read = |object: &Value| {
         let mut object = decode::value(object.clone(), message).map_err(|error| error.to_string())?.value;
         strategy.set_defaults(&version.version, &mut object);

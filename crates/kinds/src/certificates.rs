@@ -20,6 +20,11 @@ pub(crate) const STRATEGIES: &[Entry] = &[
     ("PodCertificateRequest", &pod_certificate_request::PodCertificateRequest),
 ];
 
+/// True for certificates, in base64, of which a client could trust none.
+pub fn is_invalid_ca_bundle(bundle: &str) -> bool {
+    ca_bundle_problem(bundle).is_some()
+}
+
 /// What is wrong with certificates that a client is to trust, in base64. One that can be read is enough.
 pub(crate) fn ca_bundle_problem(bundle: &str) -> Option<String> {
     if bundle.is_empty() {

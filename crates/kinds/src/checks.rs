@@ -1,6 +1,6 @@
 //! Steps that the validation of many kinds is made of.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
 
@@ -55,7 +55,7 @@ pub(crate) fn immutable_as(
     path: &FieldPath,
     new: Option<&Value>,
     old: Option<&Value>,
-    shown: impl FnOnce() -> Shown,
+    shown: impl FnOnce() -> ErrorValue,
     errors: &mut FieldErrors,
 ) {
     if !semantically_equal(new, old) {

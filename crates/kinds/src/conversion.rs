@@ -5,6 +5,7 @@
 
 pub(crate) mod autoscaling;
 mod autoscaling_v1;
+mod definitions;
 mod events;
 mod go_json;
 mod resource;
@@ -44,6 +45,14 @@ macro_rules! renamed {
 }
 
 const CONVERSIONS: &[Conversion] = &[
+    // Not served any more, but what was stored so is read.
+    Conversion {
+        group: "apiextensions.k8s.io",
+        version: "v1beta1",
+        kind: "CustomResourceDefinition",
+        to: definitions::to_v1,
+        from: definitions::from_v1,
+    },
     Conversion {
         group: "autoscaling",
         version: "v1",

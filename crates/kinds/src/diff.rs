@@ -1,5 +1,5 @@
 //! The difference of two structs as messages show it: a unified diff of their internal JSON, by the algorithm of
-//! Python's `difflib`, which the reference uses.
+//! Python's `difflib`, which kube-apiserver uses.
 
 use std::collections::HashMap;
 

@@ -1,14 +1,14 @@
-//! Structs as the reference shows them in messages: JSON of its internal types, which have Go's names for fields,
+//! Structs as kube-apiserver shows them in messages: JSON of its internal types, which have Go's names for fields,
 //! leave nothing out and show nil as `null`. Types that are not internal, such as selectors, show as in the API.
 
-use binnacle_meta::{Shown, Text};
+use binnacle_meta::{ErrorValue, Text};
 use binnacle_schema::{Field, Message, Object, Presence, Ty, Value, canonical, json};
 
 use crate::tables;
 
 /// A struct of a definition (`io.k8s.api.core.v1.Toleration`) as a message shows it; `None` shows as `null`.
-pub(crate) fn shown(definition: &str, value: Option<&Value>) -> Shown {
-    Shown::raw(json::to_string(&internal(definition, value)))
+pub(crate) fn shown(definition: &str, value: Option<&Value>) -> ErrorValue {
+    ErrorValue::raw(json::to_string(&internal(definition, value)))
 }
 
 /// A struct in its internal form.

@@ -115,7 +115,7 @@ pub(crate) fn objects_at<'a>(object: &'a mut Value, path: &[&str]) -> impl Itera
     object.at_mut(path).and_then(Value::as_list_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Equality in which no list and an empty list are the same, as in the reference's semantic comparison.
+/// Equality in which no list and an empty list are the same, as in kube-apiserver's semantic comparison.
 pub(crate) fn semantically_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     let something = |value: &&Value| !matches!(value, Value::Null) && value.as_list() != Some(&[]);
     match (a.filter(something), b.filter(something)) {

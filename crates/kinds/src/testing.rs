@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use crate::{Features, Situation};
+use crate::{Features, StrategyContext};
 
 /// The features of the release.
 pub(crate) static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
 
 /// A request at the beginning of time, with the features of the release.
-pub(crate) fn situation(namespace: &'static str) -> Situation<'static> {
-    Situation { now: 0, namespace, api_version: "", dry_run: false, features: &FEATURES }
+pub(crate) fn situation(namespace: &'static str) -> StrategyContext<'static> {
+    StrategyContext { now: 0, namespace, api_version: "", dry_run: false, features: &FEATURES }
 }

@@ -10,7 +10,7 @@ use crate::equality::equal;
 use crate::gated::Gated;
 use crate::pod_spec::{drop_disabled_spec_fields, warnings};
 use crate::tree::keep;
-use crate::{Features, Situation, Strategy, spec_generation};
+use crate::{Features, Strategy, StrategyContext, spec_generation};
 
 /// The usual create: no status, the first generation, a template without what is off.
 pub(crate) fn prepare_create(features: &Features, object: &mut Value, template: &[&str]) {
@@ -37,7 +37,7 @@ pub(crate) fn prepare_update(
 pub(crate) fn prepare_subresource(
     workload: &dyn Strategy,
     subresource: &str,
-    situation: &Situation<'_>,
+    situation: &StrategyContext<'_>,
     object: &mut Value,
     old: &Value,
 ) -> bool {
@@ -59,7 +59,7 @@ pub(crate) fn prepare_subresource(
 pub(crate) fn validate_subresource(
     workload: &dyn Strategy,
     subresource: &str,
-    situation: &Situation<'_>,
+    situation: &StrategyContext<'_>,
     (object, old): (&Value, &Value),
     status: impl FnOnce(&Value, &Value) -> FieldErrors,
 ) -> FieldErrors {

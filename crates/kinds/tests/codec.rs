@@ -1,4 +1,4 @@
-//! Every fixture of the reference's round-trip data, decoded against its table and encoded again.
+//! Every fixture of kube-apiserver's round-trip data, decoded against its table and encoded again.
 
 use std::path::PathBuf;
 

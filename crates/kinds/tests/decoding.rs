@@ -255,7 +255,7 @@ fn values() {
     }
 }
 
-/// The bytes of a `RawExtension` count where the reference compares them, and never show.
+/// The bytes of a `RawExtension` count where kube-apiserver compares them, and never show.
 #[test]
 fn free_form_parts_keep_their_text() {
     let message = table("ControllerRevision");

@@ -26,7 +26,7 @@ const CRATES: [(&str, &[Form]); 7] = [
     ("columns", &[Form::Path, Form::Chain, Form::Member, Form::List]),
     // Names of members alone are used for other maps there.
     ("controlplane", &[Form::Path, Form::Chain, Form::List]),
-    ("specials", &[Form::Path, Form::Chain, Form::List]),
+    ("unstored", &[Form::Path, Form::Chain, Form::List]),
     // Lists name the members that a subresource resets.
     ("resources", &[Form::Path]),
 ];

@@ -1,4 +1,4 @@
-//! The filled objects that the reference server's round-trip tests keep, one per kind, in protobuf and JSON: every
+//! The filled objects that kube-apiserver's round-trip tests keep, one per kind, in protobuf and JSON: every
 //! reader and writer must agree with them byte for byte.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! Replays recorded requests through the rules of their kinds: what defaults and writes make of an object, and what
-//! validation says of it, must be what the reference server answered.
+//! validation says of it, must be what kube-apiserver answered.
 //!
 //! There is no storage, admission or allocation here: what these add to an object is taken from the answer.
 
@@ -11,7 +11,7 @@ use binnacle_features::Features;
 use binnacle_kinds::{strategy, tables};
 use binnacle_meta::{FieldPath, GroupKind, Status};
 use binnacle_schema::{Limits, Message, Object, Value, canonical, decode, defaults, json};
-use binnacle_scheme::{Situation, Strategy};
+use binnacle_scheme::{Strategy, StrategyContext};
 use binnacle_validation::metadata;
 
 /// The groups whose kinds are complete.
@@ -65,9 +65,9 @@ const FOREIGN_CASES: [&str; 15] = [
 /// The time of every request.
 const NOW: &str = "2023-11-14T22:13:20Z";
 
-fn situation(api_version: &str) -> Situation<'_> {
+fn situation(api_version: &str) -> StrategyContext<'_> {
     static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
-    Situation { now: 1_700_000_000, namespace: "ns", api_version, dry_run: false, features: &FEATURES }
+    StrategyContext { now: 1_700_000_000, namespace: "ns", api_version, dry_run: false, features: &FEATURES }
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn documents_without_version_and_kind() {
             continue;
         };
         let got = got.expect_err("the reference refused it");
-        // The reference repeats the document behind its complaint.
+        // kube-apiserver repeats the document behind its complaint.
         assert!(want.starts_with(&got), "{got:?} for {want:?}");
         compared += 1;
     }

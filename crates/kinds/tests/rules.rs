@@ -25,7 +25,7 @@ use binnacle_features::Features;
 use binnacle_kinds::{conversion, strategy, tables};
 use binnacle_meta::FieldErrors;
 use binnacle_schema::{Limits, Value, decode, defaults};
-use binnacle_scheme::{ResourceDescription, Situation, Strategy};
+use binnacle_scheme::{ResourceDescription, Strategy, StrategyContext};
 use serde_json::Value as Json;
 
 #[test]
@@ -117,10 +117,10 @@ impl Subject {
         strategy(&storage.group, &storage.kind)
     }
 
-    fn situation(&self) -> Situation<'static> {
+    fn situation(&self) -> StrategyContext<'static> {
         let namespace = if self.0.namespaced { "ns" } else { "" };
         static FEATURES: LazyLock<Features> = LazyLock::new(Features::default);
-        Situation { now: 1_767_225_600, namespace, api_version: "", dry_run: false, features: &FEATURES }
+        StrategyContext { now: 1_767_225_600, namespace, api_version: "", dry_run: false, features: &FEATURES }
     }
 
     /// An object as the registry sees it: with defaults, in the stored version.

@@ -1,4 +1,4 @@
-//! The field tables against what the reference server publishes and what it writes.
+//! The field tables against what kube-apiserver publishes and what it writes.
 //!
 //! Recorded facts are found in the folder `shared` beside the project or where `BINNACLE_SHARED` says, round-trip
 //! fixtures there or where `BINNACLE_ROUNDTRIP_DIR` says.

@@ -1,6 +1,6 @@
 //! The program's flags: one file per group, each a table of flags and the typed values read from it.
 //!
-//! Names, meanings and messages are those of the reference; where a default differs, because this program starts without
+//! Names, meanings and messages are those of Go; where a default differs, because this program starts without
 //! any flag, the description says what it is.
 
 mod admission;

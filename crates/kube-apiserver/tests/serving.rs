@@ -130,7 +130,7 @@ async fn the_index() {
     {
         assert!(paths.contains(&path), "{path}");
     }
-    // One that the reference names and does not serve, either.
+    // One that kube-apiserver names and does not serve, either.
     for path in paths.iter().filter(|path| **path != "/openapi/v3/") {
         assert_eq!(client.get(path).await.unwrap().status, 200, "{path}");
     }

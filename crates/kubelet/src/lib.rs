@@ -111,7 +111,7 @@ impl Kubelets {
         &self.way
     }
 
-    /// Where the kubelet of a node listens. The error is the reference's sentence.
+    /// Where the kubelet of a node listens. The error is kube-apiserver's sentence.
     pub fn of_node(&self, node: &Value) -> Result<Kubelet, String> {
         let host = preferred_address(node, &self.preferred_address_types)?;
         let said = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);

@@ -83,7 +83,7 @@ impl FieldPath {
 }
 
 impl fmt::Display for FieldPath {
-    /// The root prints as `<nil>`, as a nil path does in the reference.
+    /// The root prints as `<nil>`, as a nil path does in kube-apiserver.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() { "<nil>" } else { &self.0 })
     }
@@ -157,8 +157,8 @@ impl FieldError {
         Self::without_value(FieldErrorType::Forbidden, field, detail.as_ref())
     }
 
-    /// `field: Invalid value: VALUE: detail`. `value` is shown as Go's `%v` or `%q` would: pass any [`Shown`].
-    pub fn invalid(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
+    /// `field: Invalid value: VALUE: detail`. `value` is shown as Go's `%v` or `%q` would: pass any [`ErrorValue`].
+    pub fn invalid(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::Invalid, field, value.into(), detail.as_ref())
     }
 
@@ -168,12 +168,12 @@ impl FieldError {
     }
 
     /// Like [`FieldError::invalid`] with the reason `FieldValueTypeInvalid`.
-    pub fn type_invalid(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
+    pub fn type_invalid(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::TypeInvalid, field, value.into(), detail.as_ref())
     }
 
     /// `field: Duplicate value: VALUE`.
-    pub fn duplicate(field: &FieldPath, value: impl Into<Shown>) -> Self {
+    pub fn duplicate(field: &FieldPath, value: impl Into<ErrorValue>) -> Self {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), "")
     }
 
@@ -183,22 +183,22 @@ impl FieldError {
     }
 
     /// `field: Not found: VALUE`.
-    pub fn not_found(field: &FieldPath, value: impl Into<Shown>) -> Self {
+    pub fn not_found(field: &FieldPath, value: impl Into<ErrorValue>) -> Self {
         Self::with_value(FieldErrorType::NotFound, field, value.into(), "")
     }
 
     /// `field: Not found: VALUE: detail`.
-    pub fn not_found_because(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
+    pub fn not_found_because(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::NotFound, field, value.into(), detail.as_ref())
     }
 
     /// `field: Duplicate value: VALUE: detail`.
-    pub fn duplicate_because(field: &FieldPath, value: impl Into<Shown>, detail: impl AsRef<str>) -> Self {
+    pub fn duplicate_because(field: &FieldPath, value: impl Into<ErrorValue>, detail: impl AsRef<str>) -> Self {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), detail.as_ref())
     }
 
     /// `field: Unsupported value: VALUE: supported values: "a", "b"`; the values are listed in the order given.
-    pub fn not_supported<S: AsRef<str>>(field: &FieldPath, value: impl Into<Shown>, valid: &[S]) -> Self {
+    pub fn not_supported<S: AsRef<str>>(field: &FieldPath, value: impl Into<ErrorValue>, valid: &[S]) -> Self {
         let detail = if valid.is_empty() {
             String::new()
         } else {
@@ -257,7 +257,7 @@ impl FieldError {
         Self { kind, field: field.clone(), body }
     }
 
-    fn with_value(kind: FieldErrorType, field: &FieldPath, value: Shown, detail: &str) -> Self {
+    fn with_value(kind: FieldErrorType, field: &FieldPath, value: ErrorValue, detail: &str) -> Self {
         let mut body = format!("{}: ", kind.title());
         push_bounded(&mut body, &value.0);
         if !detail.is_empty() {
@@ -295,58 +295,58 @@ impl fmt::Display for FieldError {
 
 /// A value as an error message shows it: strings quoted as Go's `%q`, numbers and booleans bare, structures as JSON.
 #[derive(Clone, Debug)]
-pub struct Shown(String);
+pub struct ErrorValue(String);
 
-impl Shown {
+impl ErrorValue {
     /// Text that is shown as it stands (the caller has formatted it, or it is JSON).
     pub fn raw(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-impl From<&str> for Shown {
+impl From<&str> for ErrorValue {
     fn from(value: &str) -> Self {
         Self(go_quote(value))
     }
 }
 
-impl From<&String> for Shown {
+impl From<&String> for ErrorValue {
     fn from(value: &String) -> Self {
         Self(go_quote(value))
     }
 }
 
-impl From<&crate::Text> for Shown {
+impl From<&crate::Text> for ErrorValue {
     fn from(value: &crate::Text) -> Self {
         Self(go_quote(value))
     }
 }
 
-impl From<i64> for Shown {
+impl From<i64> for ErrorValue {
     fn from(value: i64) -> Self {
         Self(value.to_string())
     }
 }
 
-impl From<i32> for Shown {
+impl From<i32> for ErrorValue {
     fn from(value: i32) -> Self {
         Self(value.to_string())
     }
 }
 
-impl From<usize> for Shown {
+impl From<usize> for ErrorValue {
     fn from(value: usize) -> Self {
         Self(value.to_string())
     }
 }
 
-impl From<bool> for Shown {
+impl From<bool> for ErrorValue {
     fn from(value: bool) -> Self {
         Self(value.to_string())
     }
 }
 
-impl From<f64> for Shown {
+impl From<f64> for ErrorValue {
     fn from(value: f64) -> Self {
         Self(value.to_string())
     }

@@ -106,7 +106,7 @@ fn api_version(group: &Text, version: &Text) -> Text {
     if group.is_empty() { version.clone() } else { Text::from(format!("{group}/{version}")) }
 }
 
-// === Display: the forms that messages of the reference server use ===
+// === Display: the forms that messages of kube-apiserver use ===
 
 impl fmt::Display for GroupVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

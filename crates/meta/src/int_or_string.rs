@@ -9,7 +9,7 @@ pub enum IntOrString {
     Str(Text),
 }
 
-/// Why a value is no share of a total, with the reference's words.
+/// Why a value is no share of a total, with kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScaleError {
     #[error("invalid value for IntOrString: {0}")]

@@ -64,7 +64,7 @@ impl Encoding {
     }
 }
 
-/// The alternatives of an Accept header in the order in which the reference tries them.
+/// The alternatives of an Accept header in the order in which kube-apiserver tries them.
 ///
 /// Its sort is not by quality alone: a clause that comes right behind a wildcard goes before it, whatever the two say
 /// about quality.
@@ -81,7 +81,7 @@ pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
     clauses
 }
 
-/// Whether the reference's router lets a request through to a handler that makes these media types: it compares bare
+/// Whether kube-apiserver's router lets a request through to a handler that makes these media types: it compares bare
 /// types, and knows no wildcard but `*/*`.
 pub fn accept_names(header: &str, produced: &[&str]) -> bool {
     header.is_empty()

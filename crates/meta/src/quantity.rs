@@ -1,7 +1,7 @@
 //! `resource.Quantity`: fixed-point numbers with a suffix, as in `500m`, `1536Mi`, `12e6`.
 //!
 //! Small amounts are an `i64` with a decimal scale, all others a big integer with one. Which of the two a text becomes
-//! follows the reference, because the answers of [`Quantity::value`] at the edges depend on it.
+//! follows kube-apiserver, because the answers of [`Quantity::value`] at the edges depend on it.
 
 mod amount;
 mod text;
@@ -33,11 +33,11 @@ pub enum Format {
 pub struct Quantity {
     amount: Amount,
     format: Format,
-    /// The text it was read from, where the reference would write it back unchanged.
+    /// The text it was read from, where kube-apiserver would write it back unchanged.
     text: Option<Text>,
 }
 
-/// Why a text is no quantity, with the reference's words.
+/// Why a text is no quantity, with kube-apiserver's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
@@ -51,7 +51,7 @@ pub enum ParseQuantityError {
 const NANO: i32 = -9;
 const MILLI: i32 = -3;
 
-/// Bounds on what one quantity can cost: the reference has none, but no amount of anything comes near.
+/// Bounds on what one quantity can cost: kube-apiserver has none, but no amount of anything comes near.
 const MAX_DIGITS: usize = 4096;
 const MAX_EXPONENT: i32 = 10_000;
 
@@ -187,7 +187,7 @@ impl Quantity {
         self.scaled_value(MILLI)
     }
 
-    /// The number divided by `10^scale`, rounded up. What does not fit overflows as in the reference.
+    /// The number divided by `10^scale`, rounded up. What does not fit overflows as in kube-apiserver.
     pub fn scaled_value(&self, scale: i32) -> i64 {
         match &self.amount {
             Amount::Small { value, scale: own } if *own < scale => small_round_up(*value, scale.saturating_sub(*own)).0,

@@ -17,7 +17,7 @@ pub const MAX_SELECTOR_BYTES: usize = 64 * 1024;
 /// The most terms, the values of sets counted, that a selector may have: each is kept for as long as a watch lasts.
 pub(crate) const MAX_SELECTOR_TERMS: usize = 1024;
 
-/// Why a selector was refused, in the reference's words.
+/// Why a selector was refused, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);

@@ -220,13 +220,13 @@ impl Status {
         )
     }
 
-    /// 406 in the words of the reference's router, which compares bare types before any handler looks.
+    /// 406 in the words of kube-apiserver's router, which compares bare types before any handler looks.
     pub fn router_not_acceptable(available: &[&str]) -> Self {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
         Self::plain(StatusReason::NotAcceptable, 406, message).with_details(StatusDetails::default())
     }
 
-    /// 415 in the words of the reference's router.
+    /// 415 in the words of kube-apiserver's router.
     pub fn router_unsupported_media_type() -> Self {
         Self::plain(StatusReason::UnsupportedMediaType, 415, "415: Unsupported Media Type")
             .with_details(StatusDetails::default())
@@ -303,12 +303,12 @@ impl Status {
         })
     }
 
-    /// A failure without a reason: an error that the reference passes on as it came.
+    /// A failure without a reason: an error that kube-apiserver passes on as it came.
     pub fn unknown(code: u16, message: &str) -> Self {
         Self::plain(StatusReason::Unknown, code.max(400), message)
     }
 
-    /// 422 without a word of why: what the reference answers where a JSON patch does not apply.
+    /// 422 without a word of why: what kube-apiserver answers where a JSON patch does not apply.
     pub fn unprocessable() -> Self {
         Self::plain(StatusReason::Invalid, 422, "the server rejected our request due to an error in our request")
             .with_details(StatusDetails::default())
@@ -409,7 +409,7 @@ impl Status {
         self.details.as_deref()
     }
 
-    /// The JSON document, fields in the order in which the reference writes them.
+    /// The JSON document, fields in the order in which kube-apiserver writes them.
     pub fn to_json(&self) -> String {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = String::with_capacity(192 + self.message.len());

@@ -1,7 +1,7 @@
 //! Summaries: durations told by quantiles of the last five hours. The metrics library has none.
 //!
 //! Durations are counted in buckets whose width is a thirty-second of what they hold, so that a quantile is off by at
-//! most that part; the reference's estimate is off by as much in rank instead. Counting takes no lock.
+//! most that part; kube-apiserver's estimate is off by as much in rank instead. Counting takes no lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

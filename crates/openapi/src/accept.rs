@@ -1,4 +1,4 @@
-//! The Accept header, read as the reference's OpenAPI handlers read it: the first clause that any form fits wins.
+//! The Accept header, read as kube-apiserver's OpenAPI handlers read it: the first clause that any form fits wins.
 
 use binnacle_meta::{AcceptClause, accept_clauses};
 

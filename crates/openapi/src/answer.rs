@@ -35,7 +35,7 @@ pub struct OpenApi {
     kept: Arc<Kept>,
 }
 
-/// What OpenAPI needs to know of a request. The method does not matter, as it does not to the reference.
+/// What OpenAPI needs to know of a request. The method does not matter, as it does not to kube-apiserver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask<'a> {
     /// Decoded, without query.
@@ -53,7 +53,7 @@ pub struct Ask<'a> {
 /// What to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// 200 with the index of version 3, whose type the reference leaves to guessing: `text/plain`.
+    /// 200 with the index of version 3, whose type kube-apiserver leaves to guessing: `text/plain`.
     Index(Bytes),
     /// 200 with a document.
     Document(Document),

@@ -26,11 +26,11 @@ pub(crate) struct WithCustom<'a> {
     built_in: BuiltIn<'a>,
     kinds: &'a dyn Kinds,
     /// By name.
-    custom: BTreeMap<Text, Shown<'a>>,
+    custom: BTreeMap<Text, CustomDefinition<'a>>,
 }
 
 /// The definition of the objects of a resource or of lists of them.
-struct Shown<'a> {
+struct CustomDefinition<'a> {
     published: &'a Arc<dyn Published>,
     /// The name of the definition of the elements, if it is that of lists.
     element: Option<Text>,
@@ -46,13 +46,13 @@ impl<'a> WithCustom<'a> {
         for resource in resources {
             let Some(published) = &resource.published else { continue };
             let (object, list) = (definition(resource, &resource.kind), definition(resource, &resource.list_kind));
-            custom.insert(list, Shown { published, element: Some(object.clone()) });
-            custom.insert(object, Shown { published, element: None });
+            custom.insert(list, CustomDefinition { published, element: Some(object.clone()) });
+            custom.insert(object, CustomDefinition { published, element: None });
         }
         Self { built_in, kinds, custom }
     }
 
-    fn find(&self, name: &str) -> Option<&Shown<'a>> {
+    fn find(&self, name: &str) -> Option<&CustomDefinition<'a>> {
         self.custom.get(name).filter(|_| self.kinds.message(name).is_none())
     }
 }

@@ -1,4 +1,4 @@
-//! Operation ids and tags, formed from the path and a plain name of the operation as the reference forms them.
+//! Operation ids and tags, formed from the path and a plain name of the operation as kube-apiserver forms them.
 
 /// `s` without punctuation, each part after the first with a capital letter.
 fn camel(s: &str, capital: bool) -> String {

@@ -50,7 +50,7 @@ pub(crate) struct Parameter {
     /// The JSON type.
     pub(crate) ty: &'static str,
     pub(crate) description: Cow<'static, str>,
-    /// The name under which version 2 shares it, where the reference derives that from words that are not ours.
+    /// The name under which version 2 shares it, where kube-apiserver derives that from words that are not ours.
     pub(crate) shared_name: Option<&'static str>,
 }
 

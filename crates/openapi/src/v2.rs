@@ -412,7 +412,7 @@ mod tests {
     use super::*;
     use crate::parameters;
 
-    /// The names of parameters whose words are the reference's are the reference's, too.
+    /// The names of parameters whose words are kube-apiserver's are kube-apiserver's, too.
     #[test]
     fn names_of_shared_parameters() {
         for (parameter, want) in [

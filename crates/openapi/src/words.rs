@@ -24,7 +24,7 @@ pub(crate) fn is_list(message: &Message) -> bool {
     has("metadata", &list_meta) && has("items", &|ty| ty.element().is_some())
 }
 
-/// The end of the name under which the reference shares a parameter: a hash of its words, which are not ours.
+/// The end of the name under which kube-apiserver shares a parameter: a hash of its words, which are not ours.
 pub(crate) fn shared_name(kind: &str, field: &str) -> Option<&'static str> {
     let mut named = SHARED_NAMES.iter().filter(|(_, f, _)| *f == field);
     named.clone().find(|(k, ..)| *k == kind).or_else(|| named.find(|(k, ..)| k.is_empty())).map(|(.., name)| *name)

@@ -144,7 +144,7 @@ impl Findings {
     }
 
     /// Sentences come from elsewhere, those for the values of enums are our own: there must be one wherever there is one
-    /// in the reference.
+    /// in kube-apiserver.
     fn sentence(&mut self, at: String, recorded: Option<&Value>, ours: Option<&Value>) {
         let values = |text: Option<&Value>| {
             let (_, values) = text?.as_str()?.split_once("Possible enum values:\n")?;

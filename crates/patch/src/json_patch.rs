@@ -1,4 +1,4 @@
-//! JSON patch (RFC 6902), with the liberties of the library that the reference uses: negative indices count from the
+//! JSON patch (RFC 6902), with the liberties of the library that kube-apiserver uses: negative indices count from the
 //! end, `replace` makes an absent member, `copy` of an absent member yields null.
 
 use std::fmt::Display;
@@ -73,7 +73,7 @@ impl Patch {
         self.operations.iter().filter_map(|operation| operation.path.as_deref())
     }
 
-    /// Members of the patch that are unknown or given twice; the reference tells each behind `json patch `.
+    /// Members of the patch that are unknown or given twice; kube-apiserver tells each behind `json patch `.
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -217,7 +217,7 @@ fn failed(kind: &str, path: &str, why: &str) -> Failed {
 
 /// The object or list that a pointer's last token speaks of, and that token.
 fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
-    // What stands before the first slash is passed over, as the reference does.
+    // What stands before the first slash is passed over, as kube-apiserver does.
     let (_, tokens) = path.split_once('/')?;
     let (parents, key) = match tokens.rsplit_once('/') {
         Some((parents, key)) => (Some(parents), key),

@@ -1,4 +1,4 @@
-//! JSON merge patch (RFC 7386), with the reference's treatment of nulls below lists.
+//! JSON merge patch (RFC 7386), with kube-apiserver's treatment of nulls below lists.
 
 use binnacle_schema::{Object, Value};
 
@@ -9,7 +9,7 @@ pub fn apply(mut live: Value, patch: &Value) -> Value {
             merge(target, patch);
             live
         }
-        // The reference looks for nulls in what replaces a value that is no object, and not in what replaces one.
+        // kube-apiserver looks for nulls in what replaces a value that is no object, and not in what replaces one.
         (Value::Object(_), _) => patch.clone(),
         _ => pruned(patch),
     }
@@ -94,7 +94,7 @@ mod tests {
         Value::Object(result)
     }
 
-    /// A small generator: trees of objects and scalars (lists apart, where the reference goes beyond the definition).
+    /// A small generator: trees of objects and scalars (lists apart, where kube-apiserver goes beyond the definition).
     fn tree(seed: &mut u64, depth: usize) -> Value {
         *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let choice = (*seed >> 33) % 6;

@@ -36,7 +36,7 @@ impl Random {
             return Some(Value::List(self.list(element, field, depth, nulls)));
         }
         if let Some(inner) = ty.map_value() {
-            // Maps of structs cannot be merged: the reference finds no fields in them.
+            // Maps of structs cannot be merged: kube-apiserver finds no fields in them.
             if inner.message().is_some() || inner.element().is_some() {
                 return None;
             }

@@ -11,7 +11,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 pub enum Broken {
     /// The client learns of it: its connection breaks off, too.
     Fails,
-    /// It counts as the end, as for the reference's logs.
+    /// It counts as the end, as for kube-apiserver's logs.
     Ends,
 }
 

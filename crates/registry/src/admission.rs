@@ -6,7 +6,7 @@ use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status, Text};
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::Value;
 
-use crate::remarks::Remarks;
+use crate::notes::RequestNotes;
 
 mod options;
 
@@ -59,7 +59,7 @@ pub trait Admission: Send + Sync + 'static {
         attributes: &'a Attributes,
         object: &'a mut Value,
         old: Option<&'a Value>,
-        remarks: &'a Remarks,
+        notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>>;
 
     /// May refuse.
@@ -68,7 +68,7 @@ pub trait Admission: Send + Sync + 'static {
         attributes: &'a Attributes,
         object: &'a Value,
         old: Option<&'a Value>,
-        remarks: &'a Remarks,
+        notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>>;
 }
 
@@ -82,7 +82,7 @@ impl Admission for AdmitAll {
         _: &'a Attributes,
         _: &'a mut Value,
         _: Option<&'a Value>,
-        _: &'a Remarks,
+        _: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async { Ok(()) })
     }
@@ -92,7 +92,7 @@ impl Admission for AdmitAll {
         _: &'a Attributes,
         _: &'a Value,
         _: Option<&'a Value>,
-        _: &'a Remarks,
+        _: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async { Ok(()) })
     }

@@ -6,11 +6,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use binnacle_features::Features;
 use binnacle_meta::Text;
 use binnacle_request::User;
-use binnacle_scheme::Situation;
+use binnacle_scheme::StrategyContext;
 
 use crate::admission::WriteOptions;
 use crate::elsewhere::Elsewhere;
-use crate::remarks::Remarks;
+use crate::notes::RequestNotes;
 
 /// One request, as far as the registry is concerned.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Context {
     /// The moment that all timestamps of this request tell.
     pub now: SystemTime,
     /// What is said of the request beside its answer.
-    pub remarks: Remarks,
+    pub notes: RequestNotes,
     /// Objects in other versions than that of the request.
     pub(crate) elsewhere: Elsewhere,
 }
@@ -46,15 +46,15 @@ impl Context {
             options: WriteOptions { dry_run, ..WriteOptions::default() },
             deadline: None,
             now: SystemTime::now(),
-            remarks: Remarks::default(),
+            notes: RequestNotes::default(),
             elsewhere: Elsewhere::default(),
         }
     }
 
-    /// The same, with a place for remarks that the caller reads.
+    /// The same, with a place for notes that the caller reads.
     #[must_use]
-    pub fn with_remarks(self, remarks: Remarks) -> Self {
-        Self { remarks, ..self }
+    pub fn with_notes(self, notes: RequestNotes) -> Self {
+        Self { notes, ..self }
     }
 
     /// The same, with what was sent beside the object, and the time that there is.
@@ -82,7 +82,7 @@ impl Context {
             now: self.now,
             options: self.options.clone(),
             deadline: self.deadline,
-            remarks: self.remarks.clone(),
+            notes: self.notes.clone(),
             ..Self::new(self.user.clone(), Text::default(), self.dry_run)
         }
     }
@@ -98,7 +98,7 @@ impl Context {
 
     /// Adds a text for a `Warning` header.
     pub fn warn(&self, text: impl Into<String>) {
-        self.remarks.warn(text);
+        self.notes.warn(text);
     }
 
     /// Seconds since the epoch.
@@ -107,7 +107,13 @@ impl Context {
     }
 
     /// What strategies may know; `api_version` is the one of the request.
-    pub fn situation<'a>(&'a self, api_version: &'a str, features: &'a Features) -> Situation<'a> {
-        Situation { now: self.now_seconds(), namespace: &self.namespace, api_version, dry_run: self.dry_run, features }
+    pub fn situation<'a>(&'a self, api_version: &'a str, features: &'a Features) -> StrategyContext<'a> {
+        StrategyContext {
+            now: self.now_seconds(),
+            namespace: &self.namespace,
+            api_version,
+            dry_run: self.dry_run,
+            features,
+        }
     }
 }

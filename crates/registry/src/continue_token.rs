@@ -1,5 +1,5 @@
 //! Continue tokens of paginated lists: the revision of the first page and the key that the next page starts at, in the
-//! format of the reference, so that either server goes on with a token of the other.
+//! format of kube-apiserver, so that either server goes on with a token of the other.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
@@ -64,7 +64,7 @@ impl ContinueToken {
         if start.is_empty() {
             return fail(format!("encoded start key empty (version {VERSION})"));
         }
-        // The reference's cache puts a slash in front.
+        // kube-apiserver's cache puts a slash in front.
         let below = start.strip_prefix('/').unwrap_or(start);
         // A key that climbs out of its prefix would read other resources.
         if clean(start) != below {

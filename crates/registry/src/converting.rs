@@ -77,6 +77,15 @@ impl Conversions {
 }
 
 impl Values for Conversions {
+    const MAY_BE_STALE: bool = true;
+
+    /// One that is kept in another version than the stored one: a write that changes nothing brings it there.
+    fn is_stale<'a>(&'a self, kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let kept = json::type_meta(&kv.value, &LIMITS);
+        let stale = kept.is_ok_and(|kept| kept.api_version != self.custom.stored_version());
+        Box::pin(std::future::ready(Ok(stale)))
+    }
+
     fn open<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let mut values: Vec<Bytes> = kvs.iter().map(|kv| kv.value.clone()).collect();
@@ -103,6 +112,7 @@ fn written(mut object: Value) -> Bytes {
 mod tests {
     use binnacle_schema::value;
     use binnacle_scheme::{Converted, Converter};
+    use binnacle_store::Revision;
     use parking_lot::Mutex;
 
     use super::*;
@@ -177,6 +187,21 @@ mod tests {
             assert_eq!(conversions.convert(&mut values).await, Ok(()));
             assert_eq!(values, want);
             assert_eq!(*renaming.0.lock(), calls);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_kept_in_another_version_is_stale() {
+        let (_, conversions) = conversions();
+        for (value, want) in [
+            (r#"{"apiVersion":"g/v1","kind":"A"}"#, false),
+            (r#"{"apiVersion":"g/v2","kind":"A"}"#, true),
+            ("{", false),
+        ] {
+            let (key, value) = (Bytes::from_static(b"k"), Bytes::from_static(value.as_bytes()));
+            let (create_revision, mod_revision) = (Revision(2), Revision(2));
+            let kv = KeyValue { key, value: value.clone(), create_revision, mod_revision, lease: None };
+            assert_eq!(conversions.is_stale(&kv).await.ok(), Some(want), "{value:?}");
         }
     }
 

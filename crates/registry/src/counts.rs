@@ -7,7 +7,7 @@ use binnacle_meta::Text;
 use binnacle_watchcache::Distribution;
 use parking_lot::Mutex;
 
-/// The bounds of the reference for the objects of a lease.
+/// The bounds of kube-apiserver for the objects of a lease.
 const LEASE_OBJECTS: [f64; 7] = [10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0];
 
 /// Of one collection.

@@ -130,8 +130,8 @@ impl Resource {
                 return Ok(Deleted::Pending(stored));
             }
             attributes.options = OperationOptions::Delete(Box::new(self.options_told(&options, &stored.object)));
-            collection.admission.mutate(&attributes, &mut nothing, Some(&stored.object), &context.remarks).await?;
-            collection.admission.validate(&attributes, &nothing, Some(&stored.object), &context.remarks).await?;
+            collection.admission.mutate(&attributes, &mut nothing, Some(&stored.object), &context.notes).await?;
+            collection.admission.validate(&attributes, &nothing, Some(&stored.object), &context.notes).await?;
             match step {
                 Step::AlreadyPending => return Ok(Deleted::Pending(stored)),
                 Step::Mark { mut object, then_delete } => {
@@ -331,7 +331,7 @@ impl Resource {
     }
 
     fn check_preconditions(&self, name: &str, options: &DeleteOptions, object: &Value) -> Result<(), Status> {
-        // The reference names the kind here where it means the resource.
+        // kube-apiserver names the kind here where it means the resource.
         let about = GroupResource::new(self.description.group.clone(), self.description.kind.clone());
         if let Some(uid) = &options.uid
             && uid != object::uid(object)

@@ -1,5 +1,5 @@
 //! What one resource does beside the store when its objects come and go (cluster IPs of services, say): the
-//! begin/after hooks of the reference's generic registry.
+//! begin/after hooks of kube-apiserver's generic registry.
 
 use binnacle_meta::{FieldErrors, Status};
 use binnacle_request::BoxFuture;

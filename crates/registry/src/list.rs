@@ -110,7 +110,7 @@ impl Resource {
             let page = self.list_history(&selection, &scope, &start, options, revision).await?;
             return page.ok_or_else(|| expired(options, &start, &scope));
         }
-        // While a value keeps the cache from being filled, the store is read, as the reference does (KEP 4568), so that
+        // While a value keeps the cache from being filled, the store is read, as Go does (KEP 4568), so that
         // the failure is told and the rest can be reached; when that has lasted, only what is cheap.
         let plain = selection.is_everything() || selection.is_whole_namespace();
         let lost = || options.limit > 0 && plain && collection.cache.is_lost();
@@ -150,7 +150,7 @@ impl Resource {
             Match::Exact(revision) => Revision(revision),
             _ => snapshot.revision(),
         };
-        // What is at hand is given whole, as the reference's cache does.
+        // What is at hand is given whole, as kube-apiserver's cache does.
         if options.limit == 0 || version == Match::Any {
             let index = snapshot.index(&selection, collection.cache.fields());
             let cursor = snapshot.cursor(selection, &start);
@@ -170,7 +170,7 @@ impl Resource {
         {
             let next = format!("{}\0", last.path());
             let remaining = snapshot.remaining(Some(namespace).filter(|n| !n.is_empty()), &next);
-            // Tokens of the reference's cache begin with a slash, those of its storage do not.
+            // Tokens of kube-apiserver's cache begin with a slash, those of its storage do not.
             page.go_on(format!("/{}", below(&scope, &next)), revision, remaining, &selection);
         }
         page.source = Source::Entries(entries);
@@ -327,7 +327,7 @@ impl Collection {
                 Status::too_large_resource_version(requested.0, current.0, RETRY)
             }
             CacheError::Store(error) => store_failure(error),
-            // The reference answers so while its cache is (re)initialized, and clients try again.
+            // kube-apiserver answers so while its cache is (re)initialized, and clients try again.
             CacheError::NotReady(Some(trouble)) => {
                 let resource = GroupResource::new(self.kind.storage.group.clone(), self.kind.plural.clone());
                 let why = if self.unsafe_deletion && trouble.error.is_unreadable() {

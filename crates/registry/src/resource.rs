@@ -77,7 +77,7 @@ pub struct Collection {
     pub api_version: Text,
 }
 
-/// The reference's bounds for the seconds that initial events take.
+/// kube-apiserver's bounds for the seconds that initial events take.
 const WATCH_LISTS: [f64; 17] =
     [0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
 /// The same for the sizes of watch events, in bytes.
@@ -290,7 +290,7 @@ impl Collection {
         }
     }
 
-    /// How messages of the reference name the type of an object, or of a list with the suffix `List`.
+    /// How messages of kube-apiserver name the type of an object, or of a list with the suffix `List`.
     pub fn go_type(&self, suffix: &str) -> String {
         if self.kind.custom.is_some() {
             return format!("*unstructured.Unstructured{suffix}");

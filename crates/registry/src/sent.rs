@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use binnacle_schema::Value;
 use binnacle_schema::decode::Empties;
 
-use crate::remarks::Remarks;
+use crate::notes::RequestNotes;
 
 /// An object that somebody sent, or that the server made itself and that holds nothing empty.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +24,9 @@ impl Sent {
     }
 
     /// Tells admission which maps were sent empty.
-    pub(crate) fn note_empties(&self, remarks: &Remarks) {
+    pub(crate) fn note_empties(&self, notes: &RequestNotes) {
         if self.empties.has_maps() {
-            remarks.note_empties(&self.empties);
+            notes.note_empties(&self.empties);
         }
     }
 

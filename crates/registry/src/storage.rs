@@ -13,7 +13,7 @@ use crate::counts::Counts;
 use crate::resource::ROOT;
 use crate::ttl::Leases;
 
-/// What all built-in resources share of the store. The defaults are those of the reference's flags.
+/// What all built-in resources share of the store. The defaults are those of kube-apiserver's flags.
 #[derive(Clone)]
 pub struct StorageOptions {
     pub store: Arc<dyn Store>,
@@ -40,7 +40,7 @@ pub struct StorageOptions {
 pub enum Uncached {
     /// `--watch-cache=false`.
     All,
-    /// Those that `--watch-cache-sizes` gives no room, and that the reference never caches.
+    /// Those that `--watch-cache-sizes` gives no room, and that kube-apiserver never caches.
     Some(HashSet<GroupResource>),
 }
 

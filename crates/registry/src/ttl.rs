@@ -46,7 +46,7 @@ impl Leases {
         }
         let reuse = self.reuse;
         let lease = self.store.grant_lease((self.ttl + reuse).as_secs().max(1)).await?;
-        // The reference counts the object that needs a new lease with those of the old one, be there none.
+        // kube-apiserver counts the object that needs a new lease with those of the old one, be there none.
         let spent = current.take().map_or(0, |spent| spent.objects);
         self.counts.leases.add(f64::from(spent + 1));
         *current = Some(Current { lease, until: Instant::now() + reuse, objects: 1 });

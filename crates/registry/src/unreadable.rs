@@ -115,7 +115,7 @@ impl<'a> Unread<'a> {
 }
 
 impl Resource {
-    /// Whether unreadable objects can be deleted at all: where the reference puts its storage behind another, not.
+    /// Whether unreadable objects can be deleted at all: where kube-apiserver puts its storage behind another, not.
     pub fn deletes_unreadable(&self) -> bool {
         let ResourceDescription { deletion, group, .. } = &*self.description;
         *deletion != Deletion::Namespace && group != "rbac.authorization.k8s.io"
@@ -136,7 +136,7 @@ impl Resource {
         if !unreadable {
             let detail = "is exclusively used to delete corrupt object(s), try again by removing this option";
             let errors = FieldError::invalid(&FieldPath::new(IGNORE_READ_ERROR), true, detail).into();
-            // The reference names the resource where others name the kind.
+            // kube-apiserver names the resource where others name the kind.
             let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
             return Err(Status::invalid(&kind, name, &errors));
         }
@@ -156,7 +156,7 @@ impl Resource {
     }
 }
 
-/// What is wrong with the value, as the reference's storage says it.
+/// What is wrong with the value, as kube-apiserver's storage says it.
 fn corruption(error: &StoreError) -> String {
     match error {
         StoreError::Transform { why, .. } => format!("data from the storage is not transformable revision=0: {why}"),

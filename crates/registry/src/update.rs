@@ -119,7 +119,7 @@ impl Resource {
         // Admission sees the namespace whether the client has said it or not.
         ensure_namespace(self.namespace_of(context), &mut object)?;
         let attributes = self.attributes(context, Operation::Update, name, &options.subresource);
-        collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.remarks).await?;
+        collection.admission.mutate(&attributes, &mut object, Some(&old.object), &context.notes).await?;
         if let Some(uids) = object::dedup_owner_references(&mut object) {
             context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));
         }
@@ -206,7 +206,7 @@ impl Resource {
         if subresource.is_empty() {
             strategy.prepare_for_update(&situation, object, old);
             let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
-            if context.remarks.has_unknown_fields() && generation(object) == generation(old) {
+            if context.notes.has_unknown_fields() && generation(object) == generation(old) {
                 let next = generation(old).unwrap_or(0).saturating_add(1);
                 object::set_metadata(object, "generation", Some(next.into()));
             }
@@ -251,7 +251,7 @@ impl Resource {
             &path,
         );
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
-        // The rules of a kind begin with the same check once more, and the reference tells what both find.
+        // The rules of a kind begin with the same check once more, and kube-apiserver tells what both find.
         errors.extend(validate_metadata::validate_update(new_metadata, old_metadata, &path));
         let domains = |errors: &mut FieldErrors| {
             if strategy.checks_finalizer_domains() {
@@ -309,8 +309,7 @@ impl Resource {
         let collection = &self.collection;
         let mut object = object.into_object();
         keep_unchanged_times(&old.object, &mut object);
-        if let Err(status) =
-            collection.admission.validate(attributes, &object, Some(&old.object), &context.remarks).await
+        if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &context.notes).await
         {
             return Err((object, status.into()));
         }

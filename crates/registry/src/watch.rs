@@ -24,7 +24,7 @@ pub enum WatchFrom {
 }
 
 impl Resource {
-    /// Begins a watch. The inner error is a start that is too old, which clients are told in the stream: the reference
+    /// Begins a watch. The inner error is a start that is too old, which clients are told in the stream: kube-apiserver
     /// has answered 200 by the time it knows.
     pub async fn watch(
         &self,
@@ -45,7 +45,7 @@ impl Resource {
         let waited = match from {
             WatchFrom::After(revision) => {
                 if !collection.cached {
-                    // The reference asks the store, whose history may reach back to its first revision. What cannot be
+                    // kube-apiserver asks the store, whose history may reach back to its first revision. What cannot be
                     // read of it is told below.
                     let _ = cache.reach_back(Revision(revision), deadline()).await;
                 }

@@ -1,6 +1,6 @@
 //! `RequestInfo`: what method, path and query say about a request before anything is looked up.
 //!
-//! The rules are those of the reference's `RequestInfoFactory`; authorization, flow control, audit and metrics all rest
+//! The rules are those of Go's `RequestInfoFactory`; authorization, flow control, audit and metrics all rest
 //! on this one reading, so a path must never be read a second time in another way.
 
 use binnacle_meta::{FieldSelector, GroupResource, GroupVersion, GroupVersionResource, LabelSelector, Text};

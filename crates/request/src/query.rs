@@ -42,7 +42,7 @@ impl Query {
         self.get(key).is_some()
     }
 
-    /// A boolean parameter as the reference converts it: absent, `0` and `false` (in any case) are false, all else,
+    /// A boolean parameter as kube-apiserver converts it: absent, `0` and `false` (in any case) are false, all else,
     /// the empty value too, is true.
     pub fn flag(&self, key: &str) -> bool {
         self.get(key).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))

@@ -1,4 +1,4 @@
-//! The keys of all resources, as the reference has them: servers of either make share a store.
+//! The keys of all resources, as kube-apiserver has them: servers of either make share a store.
 
 use std::collections::BTreeMap;
 

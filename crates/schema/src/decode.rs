@@ -37,7 +37,7 @@ pub struct Decoded {
     pub empties: Empties,
 }
 
-/// Why nothing could be decoded; displays itself in the reference's words.
+/// Why nothing could be decoded; displays itself in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error(transparent)]
@@ -78,14 +78,14 @@ pub fn yaml(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
 
 /// The trouble met on the way: the first of each kind.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct DecodeProblems {
     /// Ends decoding in Go.
     fatal: Option<String>,
     /// Is kept in Go until the end.
     saved: Option<String>,
 }
 
-impl Trouble {
+impl DecodeProblems {
     fn fatal(&mut self, text: impl FnOnce() -> String) {
         self.fatal.get_or_insert_with(text);
     }

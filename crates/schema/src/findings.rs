@@ -5,19 +5,19 @@ use std::fmt;
 
 use binnacle_meta::go_quote;
 
-/// The reference tells at most so many.
+/// kube-apiserver tells at most so many.
 const MAX_FINDINGS: usize = 100;
 
 /// And no more than so many bytes of paths: a long key may stand in the path of each of its members.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How the reference opens a list of findings in the text of an error.
+/// How kube-apiserver opens a list of findings in the text of an error.
 const STRICT: &str = "strict decoding error: ";
 
 /// How an error of the YAML decoder opens that lists several things.
 pub(crate) const YAML_ERRORS: &str = "yaml: unmarshal errors:\n";
 
-/// One thing that strict decoding refuses; displays itself in the reference's words.
+/// One thing that strict decoding refuses; displays itself in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
     /// A member that the schema does not know.

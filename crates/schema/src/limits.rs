@@ -9,7 +9,7 @@ use crate::Value;
 pub struct Limits {
     /// The size of a document.
     pub max_bytes: usize,
-    /// How deep lists and objects may nest. The reference allows 10,000; trees are walked by recursion here, so the
+    /// How deep lists and objects may nest. kube-apiserver allows 10,000; trees are walked by recursion here, so the
     /// bound is what every stack of ours can bear.
     pub max_depth: usize,
     /// How many YAML nodes a document may have, aliases expanded.
@@ -19,7 +19,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What the reference accepts as a request body.
+    /// What kube-apiserver accepts as a request body.
     pub const MAX_BODY: usize = 3 * 1024 * 1024;
     /// What the tree of a request body may take. A body of 3 MiB holds a million empty structs, each of which grows to
     /// half a kilobyte by its defaults; an object that fits the store stays far below.

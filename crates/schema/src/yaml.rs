@@ -1,7 +1,7 @@
 //! YAML as `sigs.k8s.io/yaml` sees it: a way to write JSON, by the rules of YAML 1.1 and of Go's `yaml.v2`.
 //!
 //! The events come from `granit-parser`, the parser inside of `serde-saphyr`; what a scalar means, what becomes of
-//! repeated keys, merges and aliases is decided here, because it is the reference's and not YAML's.
+//! repeated keys, merges and aliases is decided here, because it is kube-apiserver's and not YAML's.
 
 mod compose;
 mod decode;

@@ -134,7 +134,7 @@ pub struct Storage {
     pub group: Text,
     pub version: Text,
     pub kind: Text,
-    /// The version whose hash discovery shows. It differs where the reference writes objects in a version that nobody
+    /// The version whose hash discovery shows. It differs where kube-apiserver writes objects in a version that nobody
     /// serves any more (definitions of custom resources in v1beta1): it reads both, and so must whoever shares its store.
     pub announced_version: Text,
     /// Objects vanish after `--event-ttl`.

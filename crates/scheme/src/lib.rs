@@ -36,5 +36,5 @@ pub use served::{
     CUSTOM_RESOURCE_PRIORITIES, RemoteResource, RemoteSubresource, Resources, Served, ServedGroup, ServedVersion,
 };
 pub use shared::Shared;
-pub use strategy::{DeleteGrace, MetadataCheck, Plain, Situation, Strategy, spec_generation};
+pub use strategy::{DeleteGrace, MetadataCheck, Plain, Strategy, StrategyContext, spec_generation};
 pub use verbs::{Verb, VerbOrder, Verbs};

@@ -1,4 +1,4 @@
-//! What distinguishes one kind from another when it is written: the [`Strategy`] of the reference's registry, as one
+//! What distinguishes one kind from another when it is written: the [`Strategy`] of kube-apiserver's registry, as one
 //! trait whose defaults suit a kind without spec, status or rules of its own.
 //!
 //! Strategies see objects in the storage version of their kind, except for [`Strategy::set_defaults`].
@@ -9,7 +9,7 @@ use binnacle_schema::Value;
 
 /// What a strategy may know about the request.
 #[derive(Clone, Copy, Debug)]
-pub struct Situation<'a> {
+pub struct StrategyContext<'a> {
     /// Seconds since the epoch.
     pub now: i64,
     /// Empty for cluster-scoped objects.
@@ -53,7 +53,7 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Fills in the defaults that an object in the store may lack, because what they stand for was reset or became known
-    /// after the object had got its defaults; whether there were any. The reference applies all defaults whenever it reads.
+    /// after the object had got its defaults; whether there were any. Go applies all defaults whenever it reads.
     fn complete_stored(&self, object: &mut Value) -> bool {
         let _ = object;
         false
@@ -64,7 +64,7 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
-    /// A default that is known only later (it needs the name, or the time) although the reference has it from the start:
+    /// A default that is known only later (it needs the name, or the time) although Go has it from the start:
     /// where it stands and what stands there for now. Whoever wrote the object owns it as they own other defaults.
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
         let _ = object;
@@ -72,36 +72,42 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Before validation on create: reset what clients may not set (status), start the generation.
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         let _ = (situation, object);
     }
 
     /// Before validation on update: restore what this endpoint may not change (status), bump the generation.
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let _ = (situation, object, old);
     }
 
     /// Before validation of an update through a subresource such as `status`: restore what it may not change.
     /// The default keeps everything but `status` and, of the metadata, what status updates may change.
-    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &mut Value,
+        old: &Value,
+    ) {
         let _ = (subresource, situation);
         keep_all_but_status(object, old);
     }
 
     /// The rules of the kind; those of `metadata` are checked by the registry.
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let _ = (situation, object);
         FieldErrors::new()
     }
 
     /// Rules for what clients create, beside those of [`Strategy::validate`], which hold wherever an object stands.
-    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let _ = (situation, object);
         FieldErrors::new()
     }
 
-    /// The rules for a change, those of [`Strategy::validate`] included where the reference does so.
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    /// The rules for a change, those of [`Strategy::validate`] included where kube-apiserver does so.
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let _ = old;
         self.validate(situation, object)
     }
@@ -109,7 +115,7 @@ pub trait Strategy: Send + Sync + 'static {
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &Situation<'_>,
+        situation: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {

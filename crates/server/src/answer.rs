@@ -59,7 +59,7 @@ impl Refusal {
 }
 
 /// An answer's extension: the HTTP/2 connection ends after it. HTTP/2 is cheap to abuse (CVE-2023-44487), so callers
-/// without an identity do not get to keep a connection, as in the reference (`UnauthenticatedHTTP2DOSMitigation`).
+/// without an identity do not get to keep a connection, as in kube-apiserver (`UnauthenticatedHTTP2DOSMitigation`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CloseConnection;
 
@@ -110,7 +110,7 @@ pub(crate) fn page_not_found() -> Response {
     error_text(StatusCode::NOT_FOUND, "404 page not found".to_owned())
 }
 
-/// A document that is no API object, indented as the reference indents those.
+/// A document that is no API object, indented as kube-apiserver indents those.
 pub(crate) fn raw_json(document: &serde_json::Value) -> Response {
     let mut response = Response::new(Body::from(format!("{document:#}")));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

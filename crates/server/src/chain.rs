@@ -23,7 +23,7 @@ use crate::filters::authenticate::Authentication;
 use crate::filters::cors::Cors;
 use crate::filters::fairness::Belongs;
 use crate::filters::inflight::InFlightLimits;
-use crate::filters::laps::{Filter, Laps};
+use crate::filters::timings::{Filter, FilterTimings};
 use crate::filters::traces::Tracer;
 use crate::health::HasBeenReady;
 use crate::impersonation::Impersonation;
@@ -104,7 +104,7 @@ impl Chain {
         let (upgrade, kept) = filters::upgrade::of(request.extensions_mut());
         let audited = self.config.options.auditor.is_some();
         let query = request.uri().query().unwrap_or_default();
-        let tried = audited.then(|| filters::audit::Tried::of(request.headers(), query, &connection));
+        let tried = audited.then(|| filters::audit::PresentedCredentials::of(request.headers(), query, &connection));
         let trail = filters::audit::open(self.config.options.auditor.as_ref(), &record, request.headers(), &connection);
         let options = &self.config.options;
         let origin = options.cors.as_ref().and_then(|cors| cors.origin(request.headers()));
@@ -200,7 +200,7 @@ impl Chain {
         let mut belongs = Belongs::default();
         let granted = {
             let granted = pin!(async {
-                let mut laps = Laps::begin(config.metrics.filters(), record);
+                let mut timings = FilterTimings::begin(config.metrics.filters(), record);
                 let caller = filters::authenticate::caller(
                     &config.authentication,
                     &mut parts.headers,
@@ -210,17 +210,17 @@ impl Chain {
                     &config.metrics,
                 );
                 let caller = caller.await;
-                laps.passed(Filter::Authentication);
+                timings.passed(Filter::Authentication);
                 let user = caller?;
                 let tracer = config.options.tracer.as_deref();
                 filters::traces::begin(tracer, record, &parts, &info, &user, &connection);
                 let leaves = filters::authenticate::must_leave(&user, &connection);
                 filters::audit::received(trail, &info, &user, record).await?;
-                laps.passed(Filter::Audit);
+                timings.passed(Filter::Audit);
                 // From here on, the caller is whom they act as.
                 let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
                 let user = actor.await?;
-                laps.passed(self.impersonation.filter());
+                timings.passed(self.impersonation.filter());
                 filters::not_ready::check(config.options.has_been_ready.as_ref(), &info, &user, record)?;
                 filters::inflight::check(config.options.limits, &self.inflight, &info, &user)?;
                 let fairness = config.options.fairness.as_ref();
@@ -228,7 +228,7 @@ impl Chain {
                 let seat = filters::fairness::seat(fairness, &info, &query, &user, deadline, longest, &mut belongs);
                 let seat = seat.await?;
                 if fairness.is_some() {
-                    laps.passed(Filter::PriorityAndFairness);
+                    timings.passed(Filter::PriorityAndFairness);
                 }
                 // A watch needs it until it has begun, others until all of the answer has been made.
                 let _begins = match seat {
@@ -247,7 +247,7 @@ impl Chain {
                     &config.metrics,
                 );
                 let permit = permit.await?;
-                laps.passed(Filter::Authorization);
+                timings.passed(Filter::Authorization);
                 filters::traces::handling(record, &info, &parts);
                 let request = Request {
                     method: parts.method,

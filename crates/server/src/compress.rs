@@ -1,4 +1,4 @@
-//! Large answers leave compressed where the client accepts gzip (the reference's feature gate APIResponseCompression).
+//! Large answers leave compressed where the client accepts gzip (kube-apiserver's feature gate APIResponseCompression).
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -19,7 +19,7 @@ const LARGE: usize = 128 * 1024;
 /// The least work, and nearly as good as more of it (kubernetes issue 112296).
 const LEVEL: u32 = 1;
 
-/// Whether one of the encodings is gzip and nothing else: the reference knows no quality values here.
+/// Whether one of the encodings is gzip and nothing else: kube-apiserver knows no quality values here.
 pub(crate) fn accepted(headers: &HeaderMap) -> bool {
     let first = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     first.split(',').any(|token| token.trim() == "gzip")

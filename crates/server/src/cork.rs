@@ -39,7 +39,7 @@ pub(crate) struct Corked<S> {
     flushes: Flushes,
     /// Whether something was written since the last flush.
     written: bool,
-    owed: Owed,
+    pending_flush: PendingFlush,
 }
 
 /// Which flushes are obeyed.
@@ -51,16 +51,16 @@ pub(crate) enum Flushes {
 
 /// Whether a flush was put off that nothing has made up for yet.
 #[derive(Clone, Default)]
-pub(crate) struct Owed(Arc<Debt>);
+pub(crate) struct PendingFlush(Arc<FlushState>);
 
 #[derive(Default)]
-struct Debt {
+struct FlushState {
     put_off: AtomicBool,
     /// Whoever wrote has come to rest since.
     due: AtomicBool,
 }
 
-impl Owed {
+impl PendingFlush {
     /// Runs what writes to the stream. Should it come to rest without the flush that it owes, it is polled again, and the
     /// flush is made when it reads: nothing waits here for ever.
     pub(crate) async fn watch<F: Future>(&self, mut writer: Pin<&mut F>) -> F::Output {
@@ -135,11 +135,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Corked<S> {
     pub(crate) fn new(mut tls: TlsStream<Gate<S>>, flushes: Flushes, ahead: Bytes) -> Self {
         tls.get_mut().1.set_buffer_limit(Some(HELD));
-        Self { tls, ahead, held: 0, flushes, written: false, owed: Owed::default() }
+        Self { tls, ahead, held: 0, flushes, written: false, pending_flush: PendingFlush::default() }
     }
 
-    pub(crate) fn owed(&self) -> Owed {
-        self.owed.clone()
+    pub(crate) fn pending_flush(&self) -> PendingFlush {
+        self.pending_flush.clone()
     }
 
     /// The stream with its gate open or shut.
@@ -173,7 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
             buffer.put_slice(&this.ahead.split_to(count));
             return Poll::Ready(Ok(()));
         }
-        if this.owed.0.due.swap(false, Ordering::Relaxed)
+        if this.pending_flush.0.due.swap(false, Ordering::Relaxed)
             && let Poll::Ready(Err(error)) = this.gate(false).poll_flush(cx)
         {
             return Poll::Ready(Err(error));
@@ -203,10 +203,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if std::mem::take(&mut this.written) && this.flushes == Flushes::WhenIdle {
-            this.owed.0.put_off.store(true, Ordering::Relaxed);
+            this.pending_flush.0.put_off.store(true, Ordering::Relaxed);
             return Poll::Ready(Ok(()));
         }
-        this.owed.0.put_off.store(false, Ordering::Relaxed);
+        this.pending_flush.0.put_off.store(false, Ordering::Relaxed);
         ready!(this.gate(false).poll_flush(cx))?;
         this.held = 0;
         Poll::Ready(Ok(()))
@@ -297,15 +297,15 @@ mod tests {
     #[tokio::test]
     async fn a_flush_between_writes_is_put_off() {
         let (mut ours, mut theirs) = shaken(1 << 20, Flushes::WhenIdle).await;
-        let owed = ours.owed();
+        let pending_flush = ours.pending_flush();
         for flushes in 1..4 {
             ours.write_all(&[1; 1000]).await.unwrap();
             ours.flush().await.unwrap();
             assert!(ours.tls.get_ref().1.wants_write(), "{flushes}");
         }
-        assert!(owed.0.put_off.load(Ordering::Relaxed));
+        assert!(pending_flush.0.put_off.load(Ordering::Relaxed));
         ours.flush().await.unwrap();
-        assert!(!ours.tls.get_ref().1.wants_write() && !owed.0.put_off.load(Ordering::Relaxed));
+        assert!(!ours.tls.get_ref().1.wants_write() && !pending_flush.0.put_off.load(Ordering::Relaxed));
         theirs.read_exact(&mut [0; 3000]).await.unwrap();
     }
 
@@ -314,7 +314,7 @@ mod tests {
         // A writer that flushes whenever it is polled, and one that flushes once and reads then.
         for flushes in [true, false] {
             let (mut ours, mut theirs) = shaken(1 << 20, Flushes::WhenIdle).await;
-            let owed = ours.owed();
+            let pending_flush = ours.pending_flush();
             let mut polls = 0;
             let mut writer = Box::pin(poll_fn(|cx| {
                 polls += 1;
@@ -330,7 +330,7 @@ mod tests {
             }));
             let mut read = [0; 9];
             tokio::select! {
-                () = owed.watch(writer.as_mut()) => unreachable!(),
+                () = pending_flush.watch(writer.as_mut()) => unreachable!(),
                 read = theirs.read_exact(&mut read) => read.map(|_| ()).unwrap(),
             }
             drop(writer);

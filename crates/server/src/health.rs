@@ -1,6 +1,6 @@
 //! `/healthz`, `/livez` and `/readyz`, and the checks behind them.
 //!
-//! The texts are those of the reference, which people and probes parse. A check is listed only when the thing it names
+//! The texts are those of kube-apiserver, which people and probes parse. A check is listed only when the thing it names
 //! exists in this server.
 
 mod probe;
@@ -28,7 +28,7 @@ pub(crate) fn is_path(path: &str) -> bool {
 
 /// Something that can be found well or not.
 pub trait HealthCheck: Send + Sync {
-    /// The reference's name for it.
+    /// kube-apiserver's name for it.
     fn name(&self) -> &str;
 
     /// The name by which it can be left out together with others of its kind.

@@ -20,7 +20,7 @@ use tokio::time::Sleep;
 
 use crate::answer::{CloseConnection, SendBy};
 use crate::connections::{Answering, Connection};
-use crate::cork::Owed;
+use crate::cork::PendingFlush;
 use crate::handlers::{Handlers, Outgoing};
 use incoming::Incoming;
 
@@ -43,7 +43,7 @@ const LOCAL_RESETS: usize = 1024;
 /// Serves a connection until it ends. `leave` resolves when it should take no further requests.
 pub(crate) async fn serve<S>(
     stream: S,
-    owed: Owed,
+    pending_flush: PendingFlush,
     max_streams: u32,
     handlers: &Handlers,
     info: &Arc<ConnectionInfo>,
@@ -82,7 +82,7 @@ where
         }
         Poll::Ready(Ok(()))
     }));
-    owed.watch(running).await
+    pending_flush.watch(running).await
 }
 
 /// Finds out that a client is gone which never said so.

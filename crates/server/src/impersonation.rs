@@ -19,7 +19,7 @@ use binnacle_request::{Impersonated, Record, RequestInfo, User};
 use http::HeaderMap;
 use parking_lot::Mutex;
 
-use crate::filters::laps::Filter;
+use crate::filters::timings::Filter;
 use allowed::{Allowed, KEPT};
 pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};

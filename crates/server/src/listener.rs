@@ -347,12 +347,12 @@ async fn serve(
         }
     };
     let stream = Corked::new(stream, if http2 { Flushes::WhenIdle } else { Flushes::All }, ahead);
-    let owed = stream.owed();
+    let pending_flush = stream.pending_flush();
     let frames = http2.then(|| FrameMeter::new(Instant::now()));
     let stream = Meter::new(Lingering::new(stream), slot, frames);
     let ended = async {
         if http2 {
-            let served = http2::serve(stream, owed, shared.max_streams, &handlers, &info, &state, leave);
+            let served = http2::serve(stream, pending_flush, shared.max_streams, &handlers, &info, &state, leave);
             served.await.map_err(|error| error.to_string())
         } else {
             let served = http1::serve(stream, &handlers, &info, &state, leave).await;

@@ -1,4 +1,4 @@
-//! The metric families that this server fills, under the reference's names, and `/metrics`.
+//! The metric families that this server fills, under kube-apiserver's names, and `/metrics`.
 
 pub(crate) mod process;
 
@@ -21,7 +21,7 @@ use prometheus::{
 };
 
 use crate::answer::{Refusal, json_failure, plain_text};
-use crate::filters::laps::FilterMetrics;
+use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
 use crate::inflight::{InFlight, Kind};
@@ -397,7 +397,7 @@ fn field_validation(uri: &str) -> &'static str {
     }
 }
 
-/// The line that the reference writes for each request at `--v=3` and above.
+/// The line that kube-apiserver writes for each request at `--v=3` and above.
 fn access_log(record: &Record, facts: &Facts) {
     tracing::debug!(
         target: "http",

@@ -82,7 +82,7 @@ impl Link for VersionLink {
     }
 }
 
-/// The keys of the reference, in its order. This is built by hand because a map would sort them.
+/// The keys of kube-apiserver, in its order. This is built by hand because a map would sort them.
 fn document(build: &Build, emulated: Version, compatible: Version) -> Response {
     let fields = [
         ("major", MAJOR.to_owned()),

@@ -2,6 +2,7 @@
 //! the order of revisions, always. `docs/store-format.md` draws the bytes and says why the order of writes is safe.
 
 pub(crate) mod acknowledged;
+mod background_failure;
 pub(crate) mod format;
 mod mover;
 pub(crate) mod open;
@@ -10,7 +11,6 @@ pub(crate) mod spares;
 mod stats;
 pub(crate) mod survey;
 mod table;
-mod trouble;
 mod writer;
 
 use std::io;
@@ -23,6 +23,7 @@ use binnacle_supervise::supervise_blocking;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use self::background_failure::BackgroundFailure;
 use self::format::{LENGTH, Notes, damaged};
 use self::open::{Found, Tail};
 use self::segment::Place;
@@ -30,7 +31,6 @@ use self::spares::Spares;
 use self::stats::Counters;
 pub use self::stats::{LogStats, SYNC_BOUNDS};
 use self::table::Table;
-use self::trouble::Trouble;
 use self::writer::Writer;
 use crate::disk::{Batch, Disk, Visit};
 use crate::files::{Files, LogFile};
@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     /// What was found, until the log is written to for the first time.
     found: Mutex<Option<Pending>>,
     /// Of rewriting.
-    trouble: Trouble,
+    trouble: BackgroundFailure,
     /// A rewritten segment whose name is not durable yet.
     unsettled: Mutex<Option<mover::Rewritten>>,
     signal: Mutex<Signal>,
@@ -119,7 +119,7 @@ impl LogDisk {
             spares: Spares::default(),
             counters: Counters::default(),
             found: Mutex::new(Some(pending)),
-            trouble: Trouble::with("rewrite a segment"),
+            trouble: BackgroundFailure::with("rewrite a segment"),
             unsettled: Mutex::default(),
             signal: Mutex::default(),
             wake: Condvar::new(),

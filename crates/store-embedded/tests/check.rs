@@ -131,3 +131,31 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
         checked.problems
     );
 }
+
+/// A record that is damaged is not given a frame of its own that says it is whole: its segment stays as it is.
+#[tokio::test]
+async fn what_is_damaged_is_not_rewritten() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
+    let store = EmbeddedStore::open(Options { log, ..Options::new(dir.path()) }).expect("it opens");
+    // Every fourth object stays as it was; the segments of the first forty writes are mostly dead then.
+    for n in (0..40).chain((0..120).map(|n| n % 40).filter(|n| n % 4 != 0)) {
+        let value = format!("value {n} ").repeat(2000);
+        put(&store, &format!("/k/{n:02}"), value.as_bytes()).await;
+    }
+    let mut damaged = Vec::new();
+    for n in [0, 16, 32] {
+        let (path, at) = find(dir.path(), &format!("value {n} "));
+        change(&path, |bytes| bytes[at + 3] ^= 1);
+        damaged.push((path, n + 2));
+    }
+    let revision = store.current_revision().await.expect("a revision");
+    store.compact(revision).await.expect("a compaction");
+    store.close().await;
+    for (path, revision) in &damaged {
+        assert!(path.exists(), "{} with revision {revision} was rewritten: {:?}", name(path), segments(dir.path()));
+    }
+    let checked = check(dir.path()).expect("it is read");
+    let found: Vec<u64> = checked.damaged.iter().map(|object| object.revision).collect();
+    assert_eq!(found, damaged.iter().map(|(_, revision)| *revision).collect::<Vec<_>>(), "{:?}", checked.problems);
+}

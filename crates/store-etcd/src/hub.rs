@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use binnacle_store::{Barrier, Revision, StoreError};
+use binnacle_store::{Barrier, Event, Revision, StoreError};
 use binnacle_supervise::supervise;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -63,7 +63,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How often watchers without events are told how far they have come.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
-/// How often progress is asked for while somebody waits for it, as in the reference.
+/// How often progress is asked for while somebody waits for it, as in kube-apiserver.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// A position that somebody waits for and that has not moved for so long is looked for at another member.
 const STUCK_AFTER: Duration = Duration::from_millis(1500);
@@ -293,9 +293,12 @@ impl Hub {
 
     /// The position to go on from.
     async fn begin(&self) -> Result<u64, Failure> {
-        let position = self.state.lock().position;
+        let (position, newest) = {
+            let state = self.state.lock();
+            (state.position, state.newest())
+        };
         let revision = self.read_revision().await?;
-        if revision >= position && position > 0 {
+        if revision >= position && position > 0 && self.still_has(newest).await? {
             return Ok(position);
         }
         if position > 0 {
@@ -309,6 +312,24 @@ impl Hub {
         }
         self.moved.notify_waiters();
         Ok(revision)
+    }
+
+    /// False when the newest event that was heard is none of etcd's: it was restored, and others have written so much since
+    /// that its revision does not tell. What was compacted meanwhile cannot be compared.
+    async fn still_has(&self, newest: Option<Event>) -> Result<bool, Failure> {
+        let Some(event) = newest else { return Ok(true) };
+        let revision = i64::try_from(event.revision().0).unwrap_or(i64::MAX);
+        let request = RangeRequest { key: event.key().clone(), revision, ..RangeRequest::default() };
+        let answer: RangeResponse = match self.cluster.call(QUICK_READ, request).await {
+            Ok(answer) => answer,
+            Err(Failure::Compacted) => return Ok(true),
+            Err(failure) => return Err(failure),
+        };
+        Ok(match (&event, answer.kvs.first()) {
+            (Event::Put { kv, .. }, Some(found)) => found.mod_revision == revision && found.value == kv.value,
+            (Event::Delete { .. }, None) => true,
+            (Event::Put { .. }, None) | (Event::Delete { .. }, Some(_)) => false,
+        })
     }
 
     async fn follow(&self, position: u64) -> Ended {

@@ -1,4 +1,4 @@
-//! The metric families of the reference for requests to etcd.
+//! The metric families of kube-apiserver for requests to etcd.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -8,10 +8,11 @@ use binnacle_schema::{Message, Object, Value};
 
 use crate::correlation::Correlated;
 use crate::embedded::{self, Coercion};
+use crate::interner::Interner;
 use crate::pruning::{RESOURCE_FIELDS, prune};
 use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
 use crate::shown::shown;
-use crate::structural::Structural;
+use crate::structural::{Additional, Structural};
 use crate::validation;
 
 /// The demands on defaults.
@@ -64,16 +65,56 @@ impl Step<'_> {
     }
 }
 
-fn unpruned(schema: &Structural, root: &Structural, step: &Step<'_>, object_meta: &Message) -> bool {
-    let changes = |default: &Value| {
-        let Some(mut object) = step.surround(default.clone()) else { return false };
-        let coercion = Coercion { object_meta, drop_malformed: true };
-        if embedded::coerce(&mut object, root, true, &FieldPath::root(), coercion, &mut Vec::new()).is_err() {
-            return false;
+/// The schema with defaults that are as objects have them: what the schema or the metadata of this server does not know
+/// is gone. Nodes whose defaults are such already stay the same.
+pub fn pruned(schema: &Arc<Structural>, object_meta: &Message, interner: &Interner) -> Arc<Structural> {
+    let pruner = Pruner { root: schema, object_meta, interner };
+    pruner.node(schema, &Step::Root).unwrap_or_else(|| schema.clone())
+}
+
+struct Pruner<'s> {
+    root: &'s Structural,
+    object_meta: &'s Message,
+    interner: &'s Interner,
+}
+
+impl Pruner<'_> {
+    /// The node with pruned defaults in it and below; `None` where there is nothing to prune.
+    fn node(&self, schema: &Structural, step: &Step<'_>) -> Option<Arc<Structural>> {
+        let mut made: Option<Structural> = None;
+        let default = schema.default.as_deref();
+        if let Some(default) = default.and_then(|default| prune_default(default, self.root, step, self.object_meta)) {
+            made.get_or_insert_with(|| schema.clone()).default = default.map(Box::new);
         }
-        prune(&mut object, Some(root), true);
-        step.find(&object) != Some(default)
-    };
+        let below = schema.additional_schema().and_then(|below| self.node(below, &Step::Member(step, "*")));
+        if let Some(below) = below {
+            made.get_or_insert_with(|| schema.clone()).additional = Additional::Schema(below);
+        }
+        let items = schema.items.as_deref().and_then(|items| self.node(items, &Step::Item(step)));
+        if let Some(items) = items {
+            made.get_or_insert_with(|| schema.clone()).items = Some(items);
+        }
+        for (at, (name, property)) in schema.properties().enumerate() {
+            if let Some(property) = self.node(property, &Step::Member(step, name)) {
+                made.get_or_insert_with(|| schema.clone()).properties[at].1 = property;
+            }
+        }
+        made.map(|made| self.interner.node(made))
+    }
+}
+
+/// What pruning leaves of a default, if anything; `None` where it takes nothing out.
+fn prune_default(default: &Value, root: &Structural, step: &Step<'_>, object_meta: &Message) -> Option<Option<Value>> {
+    let mut object = step.surround(default.clone())?;
+    let coercion = Coercion { object_meta, drop_malformed: true };
+    embedded::coerce(&mut object, root, true, &FieldPath::root(), coercion, &mut Vec::new()).ok()?;
+    prune(&mut object, Some(root), true);
+    let pruned = step.find(&object);
+    (pruned != Some(default)).then(|| pruned.cloned())
+}
+
+fn unpruned(schema: &Structural, root: &Structural, step: &Step<'_>, object_meta: &Message) -> bool {
+    let changes = |default: &Value| prune_default(default, root, step, object_meta).is_some();
     schema.default.as_deref().is_some_and(changes)
         || schema
             .additional_schema()

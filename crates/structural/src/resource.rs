@@ -215,7 +215,7 @@ impl ResourceSchema {
         let Some(rules) = self.rules() else { return judgement };
         if blocked || errors.iter().any(keeps_rules_from_running) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-            errors.push(FieldError::invalid(&root, binnacle_meta::Shown::raw("null"), detail));
+            errors.push(FieldError::invalid(&root, binnacle_meta::ErrorValue::raw("null"), detail));
         } else {
             rules.evaluate(new, old, change, &root, RUNTIME_BUDGET, &mut judgement);
         }

@@ -5,7 +5,7 @@ mod scalars;
 #[cfg(test)]
 mod tests;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown, go_quote};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, go_quote};
 use binnacle_schema::{Object, Value};
 
 use crate::correlation::Correlated;
@@ -304,13 +304,13 @@ impl Check<'_> {
         let Some(values) = schema.values.as_deref() else { return };
         let size = items.len() as i64;
         if let Some(min) = values.size(Size::MinItems).filter(|min| size < *min) {
-            outcome.push(self.invalid(path, Shown::from(size), &format!("should have at least {min} items")));
+            outcome.push(self.invalid(path, ErrorValue::from(size), &format!("should have at least {min} items")));
         }
         if let Some(max) = values.size(Size::MaxItems).filter(|max| size > *max) {
             outcome.push(too_many(&self.at(path), items.len(), max));
         }
         if values.unique_items && !repeated(items.iter().cloned()).is_empty() {
-            outcome.push(self.invalid(path, Shown::from(""), "shouldn't contain duplicates"));
+            outcome.push(self.invalid(path, ErrorValue::from(""), "shouldn't contain duplicates"));
         }
     }
 
@@ -326,7 +326,7 @@ impl Check<'_> {
             let size = object.len() as i64;
             if let Some(min) = values.size(Size::MinProperties).filter(|min| size < *min) {
                 let message = format!("should have at least {min} properties");
-                outcome.push(self.invalid(path, Shown::from(size), &message));
+                outcome.push(self.invalid(path, ErrorValue::from(size), &message));
             }
             if let Some(max) = values.size(Size::MaxProperties).filter(|max| size > *max) {
                 outcome.push(too_many(&self.at(path), object.len(), max));
@@ -368,7 +368,7 @@ impl Check<'_> {
         if name.is_empty() { self.base.clone() } else { self.base.child(name) }
     }
 
-    fn invalid(&self, path: &Path<'_>, value: Shown, message: &str) -> FieldError {
+    fn invalid(&self, path: &Path<'_>, value: ErrorValue, message: &str) -> FieldError {
         FieldError::invalid(&self.at(path), value, format!("{} in body {message}", path.dotted()))
     }
 

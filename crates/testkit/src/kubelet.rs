@@ -30,7 +30,7 @@ pub struct Kubelet {
 
 /// What it does instead of its work.
 #[derive(Clone, Debug)]
-pub enum Trouble {
+pub enum Misbehavior {
     /// Answers with a code and a text.
     Refuses(u16, &'static str),
     /// Sends the server elsewhere.
@@ -47,7 +47,7 @@ pub enum Trouble {
 
 struct Shared {
     /// What is wrong, by the pod it is wrong with.
-    troubles: Mutex<HashMap<String, Trouble>>,
+    troubles: Mutex<HashMap<String, Misbehavior>>,
     /// Requests as they came, and terminal sizes.
     seen: Mutex<Vec<String>>,
     /// The log of every container.
@@ -115,7 +115,7 @@ impl Kubelet {
     }
 
     /// From now on, this happens with a pod.
-    pub fn trouble(&self, pod: &str, trouble: Trouble) {
+    pub fn trouble(&self, pod: &str, trouble: Misbehavior) {
         self.shared.troubles.lock().unwrap().insert(pod.to_owned(), trouble);
     }
 
@@ -140,7 +140,7 @@ impl Shared {
         self.seen.lock().unwrap().push(what);
     }
 
-    fn trouble_with(&self, pod: &str) -> Option<Trouble> {
+    fn trouble_with(&self, pod: &str) -> Option<Misbehavior> {
         self.troubles.lock().unwrap().get(pod).cloned()
     }
 }

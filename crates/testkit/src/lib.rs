@@ -35,7 +35,7 @@ pub use faulty_disk::{DiskCall, FaultyDisk};
 pub use hook::Hook;
 pub use kms::KmsPlugin;
 pub use kubectl::{Follow, Kubectl, Outcome};
-pub use kubelet::{Kubelet, Trouble};
+pub use kubelet::{Kubelet, Misbehavior};
 pub use network::{POD_IPS, in_own_network};
 pub use program::{program, tool};
 pub use rustix::io::Errno;

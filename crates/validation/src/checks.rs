@@ -1,6 +1,6 @@
 //! The small checks that most rules are made of. Each adds what is wrong to the errors and nothing otherwise.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use crate::names;
@@ -77,7 +77,7 @@ pub fn port_number_or_name(path: &FieldPath, value: Option<&Value>, errors: &mut
 }
 
 /// A field that has the value it had. Whether two values mean the same is for the caller to say.
-pub fn immutable(path: &FieldPath, same: bool, value: impl Into<Shown>, errors: &mut FieldErrors) {
+pub fn immutable(path: &FieldPath, same: bool, value: impl Into<ErrorValue>, errors: &mut FieldErrors) {
     if !same {
         errors.push(FieldError::invalid(path, value, crate::metadata::IMMUTABLE));
     }

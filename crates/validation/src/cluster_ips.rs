@@ -146,7 +146,7 @@ fn families_update(spec: &Value, old_spec: &Value, path: &FieldPath, errors: &mu
     if let (Some(new), Some(old)) = (new.first(), old.first())
         && new != old
     {
-        // The reference shows the addresses here.
+        // kube-apiserver shows the addresses here.
         errors.push(FieldError::invalid(&at, shown(spec.get("clusterIPs")), UNCHANGEABLE));
     }
     if old.len() > new.len() && new.len() == 1 {

@@ -1,4 +1,4 @@
-//! Checks and sums that many kinds share: names, labels, ports, addresses, resources of pods, immutability, with the messages of the reference server.
+//! Checks and sums that many kinds share: names, labels, ports, addresses, resources of pods, immutability, with the messages of Go.
 
 pub mod checks;
 pub mod cluster_ips;

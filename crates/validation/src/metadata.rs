@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, json};
 
 use crate::names;
@@ -118,7 +118,7 @@ fn common(metadata: &Value, namespaced: bool, path: &FieldPath, errors: &mut Fie
 
 fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut controller = String::new();
-    // Shown whole in each error: made once.
+    // ErrorValue whole in each error: made once.
     let mut all = None;
     for reference in errors.while_room(references) {
         let api_version = reference.str_at(&["apiVersion"]);
@@ -150,7 +150,7 @@ fn owner_references(references: &[Value], path: &FieldPath, errors: &mut FieldEr
                     "Only one reference can have Controller set to true. Found \"true\" in references for {controller} and {this}"
                 );
                 let all = all.get_or_insert_with(|| json::to_string(&Value::List(references.to_vec())));
-                errors.push(FieldError::invalid(path, Shown::raw(all.as_str()), detail));
+                errors.push(FieldError::invalid(path, ErrorValue::raw(all.as_str()), detail));
                 if errors.is_full() {
                     return;
                 }
@@ -229,16 +229,16 @@ fn managed_fields(entries: &[Value], path: &FieldPath, errors: &mut FieldErrors)
 }
 
 /// A value as messages show it: strings and numbers plainly, structures as JSON.
-pub fn shown(value: Option<&Value>) -> Shown {
+pub fn shown(value: Option<&Value>) -> ErrorValue {
     match value {
-        None | Some(Value::Null) => Shown::raw("null"),
-        Some(Value::Str(text)) => Shown::from(text),
-        Some(Value::Int(n)) => Shown::from(*n),
-        Some(Value::Bool(b)) => Shown::from(*b),
+        None | Some(Value::Null) => ErrorValue::raw("null"),
+        Some(Value::Str(text)) => ErrorValue::from(text),
+        Some(Value::Int(n)) => ErrorValue::from(*n),
+        Some(Value::Bool(b)) => ErrorValue::from(*b),
         Some(other) => {
             let mut text = Vec::new();
             binnacle_schema::json::write(other, &mut text);
-            Shown::raw(String::from_utf8_lossy(&text))
+            ErrorValue::raw(String::from_utf8_lossy(&text))
         }
     }
 }

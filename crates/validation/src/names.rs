@@ -1,4 +1,4 @@
-//! The formats of names, labels and ports: each check gives the messages of what is wrong, in the reference's words.
+//! The formats of names, labels and ports: each check gives the messages of what is wrong, in kube-apiserver's words.
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -211,7 +211,7 @@ pub fn port_name(name: &str) -> Vec<String> {
     messages
 }
 
-/// A generated name's prefix may end in a dash, since letters will follow. The reference replaces the last *two*
+/// A generated name's prefix may end in a dash, since letters will follow. kube-apiserver replaces the last *two*
 /// characters by one `a` there, and so do we, for equal answers.
 fn mask_trailing_dash(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
     if prefix && name.len() > 1 && name.ends_with('-') {

@@ -1,6 +1,6 @@
 //! Validation of the options of a request: field managers, dry runs, field validation, deletes.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 
 const FIELD_MANAGER_MAX: usize = 128;
 
@@ -22,7 +22,7 @@ pub fn field_manager(manager: &str, path: &FieldPath, errors: &mut FieldErrors) 
 pub fn dry_run(values: &[String], errors: &mut FieldErrors) {
     if values.iter().any(|v| v != "All") {
         let list: Vec<String> = values.iter().map(|v| binnacle_meta::go_quote(v)).collect();
-        let shown = Shown::raw(format!("[{}]", list.join(",")));
+        let shown = ErrorValue::raw(format!("[{}]", list.join(",")));
         errors.push(FieldError::not_supported(&FieldPath::new("dryRun"), shown, &["All"]));
     }
 }

@@ -1,7 +1,7 @@
 //! `metav1.LabelSelector`.
 
 use binnacle_meta::{
-    FieldError, FieldErrors, FieldPath, LabelSelector, Operator, Requirement, SelectorError, Shown, Text, go_quote,
+    ErrorValue, FieldError, FieldErrors, FieldPath, LabelSelector, Operator, Requirement, SelectorError, Text, go_quote,
 };
 use binnacle_schema::Value;
 
@@ -19,7 +19,7 @@ pub fn label_selector(selector: Option<&Value>, any_value: bool, path: &FieldPat
 /// What is wrong with a requirement of any selector whose operator is none. Go shows values of types of their own as JSON,
 /// in which it escapes what means something in HTML.
 pub fn no_operator(operator: &str, requirement: &FieldPath) -> FieldError {
-    let shown = Shown::raw(binnacle_schema::json::to_string(&operator.into()));
+    let shown = ErrorValue::raw(binnacle_schema::json::to_string(&operator.into()));
     FieldError::invalid(&requirement.child("operator"), shown, "not a valid selector operator")
 }
 

@@ -20,7 +20,7 @@ use crate::stats::CacheStats;
 use crate::watcher::{Start, Watcher};
 use crate::window::WindowLimits;
 
-/// How long a read waits for the cache before it is refused, as in the reference.
+/// How long a read waits for the cache before it is refused, as in kube-apiserver.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The empty store: no client of the cache was ever told of it, so nobody can come back to it.
@@ -147,7 +147,7 @@ impl Cache {
     }
 
     /// The state at exactly this revision, when the recent events lead back to it and are no more than `most`; it is
-    /// kept as by [`Cache::retain`]. Otherwise the store's history must be asked. The reference keeps a snapshot for
+    /// kept as by [`Cache::retain`]. Otherwise the store's history must be asked. kube-apiserver keeps a snapshot for
     /// each of those events (KEP 4988).
     pub async fn rewound(&self, revision: Revision, most: usize, deadline: Instant) -> Option<Snapshot> {
         self.shared.rewound(revision, most, deadline).await

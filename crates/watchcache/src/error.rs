@@ -2,7 +2,7 @@
 
 use binnacle_store::{Revision, StoreError};
 
-use crate::trouble::Trouble;
+use crate::follow_failure::FollowFailure;
 
 /// A read that the cache cannot answer.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum CacheError {
     TooLargeRevision { requested: Revision, current: Revision },
     /// The cache has not read its range yet, or reads it again; and why that has failed, if it has.
     #[error("storage is (re)initializing")]
-    NotReady(Option<Trouble>),
+    NotReady(Option<FollowFailure>),
     /// The store did not tell its revision.
     #[error(transparent)]
     Store(#[from] StoreError),

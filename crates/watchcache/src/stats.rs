@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-/// The bounds of the reference for the seconds that reads wait.
+/// The bounds of kube-apiserver for the seconds that reads wait.
 pub(crate) const READ_WAITS: [f64; 13] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
 
 /// For metrics.

@@ -55,7 +55,7 @@ impl LabelTerms {
     pub(crate) fn match_labels(&self, labels: Labels<'_>) -> bool {
         let mut found = 0;
         for (key, value) in labels {
-            let Ok(at) = self.keys.binary_search_by(|terms| terms.key.as_str().cmp(key)) else { continue };
+            let Ok(at) = self.keys.binary_search_by(|terms| compare(&terms.key, key)) else { continue };
             let terms = &self.keys[at];
             if !terms.match_value(value) {
                 return false;
@@ -115,13 +115,26 @@ pub(crate) fn sort(values: &mut Vec<Text>) {
 }
 
 pub(crate) fn has(sorted: &[Text], value: &str) -> bool {
-    sorted.binary_search_by(|own| own.as_str().cmp(value)).is_ok()
+    sorted.binary_search_by(|own| compare(own, value)).is_ok()
+}
+
+fn compare(own: &str, other: &str) -> std::cmp::Ordering {
+    #[cfg(test)]
+    tests::COMPARED.set(tests::COMPARED.get() + 1);
+    own.cmp(other)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::attrs::Meta;
+
+    thread_local! {
+        /// How many texts this thread has compared.
+        pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
+    }
 
     /// Many terms select what they select one by one.
     #[test]
@@ -152,6 +165,24 @@ mod tests {
                 assert_eq!(terms.match_labels(meta.labels()), want, "{text} of {labels:?}");
             }
         }
+    }
+
+    /// An object is looked at once for each of its labels, and each look-up halves what is left.
+    #[test]
+    fn work_does_not_grow_with_the_terms() {
+        let labels = ["a", "key0512", "key1023", "z"].map(|key| (Text::from(key), Text::from("v")));
+        let meta = Meta::new("ns/name", &labels, &[]);
+        for (text, most) in [
+            ((0..1024).map(|n| format!("key{n:04}!=x")).collect::<Vec<_>>(), 12 + 2),
+            ((0..1024).map(|n| format!("key0512!=x{n:04}")).collect(), 12),
+            ((0..9).map(|n| format!("key{n:04}!=x")).collect(), 5),
+        ] {
+            let terms = LabelTerms::of(&LabelSelector::parse(&text.join(",")).unwrap()).unwrap();
+            COMPARED.set(0);
+            assert!(terms.match_labels(meta.labels()));
+            assert!(COMPARED.get() <= most * labels.len(), "{} comparisons", COMPARED.get());
+        }
+        assert!(LabelSelector::parse(&vec!["a!=x"; 1025].join(",")).is_err(), "more are refused");
     }
 
     /// What is kept and looked at does not grow with the terms on one key.

@@ -24,7 +24,7 @@ pub struct WindowLimits {
 }
 
 impl Default for WindowLimits {
-    /// The reference's numbers; what falls out early by size can still be read from the store's history.
+    /// kube-apiserver's numbers; what falls out early by size can still be read from the store's history.
     fn default() -> Self {
         Self { min_events: 100, max_events: 100 * 1024, freshness: Duration::from_secs(75), max_bytes: 64 << 20 }
     }

@@ -17,7 +17,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// As the reference calls its webhooks: five attempts.
+    /// As kube-apiserver calls its webhooks: five attempts.
     pub fn starting_at(initial: Duration) -> Self {
         Self { initial, factor: 1.5, jitter: 0.2, steps: 5 }
     }

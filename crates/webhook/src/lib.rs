@@ -1,7 +1,7 @@
 //! Calls to webhooks: who is called and how ([`Target`], from a kubeconfig file or made by hand), a [`Client`] that keeps
 //! connections open, retries with growing pauses ([`Backoff`]), and what was answered lately ([`Answers`]).
 //!
-//! What is sent and what the answer means is the caller's business; errors are worded as the reference's client does.
+//! What is sent and what the answer means is the caller's business; errors are worded as kube-apiserver's client does.
 
 mod answers;
 mod backoff;

@@ -8,13 +8,13 @@ pub(crate) struct Working<'a, 's> {
     subject: &'a Subject<'s>,
     /// As plugins have it, without what has changed in `shown`.
     object: &'a mut Value,
-    shown: Option<Shown>,
+    shown: Option<View>,
     /// True when any policy has changed the object.
     changed: bool,
 }
 
 /// The object in another version, or with changes.
-struct Shown {
+struct View {
     kind: GroupVersionKind,
     /// Absent where `object` is of that version and nothing has changed.
     value: Option<Value>,
@@ -39,7 +39,7 @@ impl<'a, 's> Working<'a, 's> {
             std::borrow::Cow::Borrowed(_) => None,
             std::borrow::Cow::Owned(value) => Some(value),
         };
-        self.shown = Some(Shown { kind: kind.clone(), value, changed: false });
+        self.shown = Some(View { kind: kind.clone(), value, changed: false });
         Ok(())
     }
 
@@ -52,7 +52,7 @@ impl<'a, 's> Working<'a, 's> {
     /// Puts a changed object in place of that of the version.
     pub(crate) fn replace(&mut self, value: Value) {
         if let Some(shown) = &mut self.shown {
-            *shown = Shown { kind: shown.kind.clone(), value: Some(value), changed: true };
+            *shown = View { kind: shown.kind.clone(), value: Some(value), changed: true };
         }
     }
 
@@ -68,7 +68,7 @@ impl<'a, 's> Working<'a, 's> {
     }
 
     async fn put_back(&mut self) -> Result<(), Status> {
-        let Some(Shown { kind, value: Some(value), changed: true }) = self.shown.take() else { return Ok(()) };
+        let Some(View { kind, value: Some(value), changed: true }) = self.shown.take() else { return Ok(()) };
         let original = std::mem::take(self.object);
         match self.subject.accept(&kind, value, &original).await {
             Ok(object) => {

@@ -46,7 +46,7 @@ impl Plugin for AlwaysPullImages {
     }
 }
 
-/// What another plugin made of the pod after this one changed it. The reference reports these as an error of unknown
+/// What another plugin made of the pod after this one changed it. kube-apiserver reports these as an error of unknown
 /// kind.
 fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     let spec = FieldPath::new("spec");

@@ -162,7 +162,7 @@ pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> 
 #[cfg(test)]
 mod tests {
     use binnacle_authz::{Attributes as Access, AuthzError};
-    use binnacle_registry::Remarks;
+    use binnacle_registry::RequestNotes;
     use binnacle_registry::admission::Admission;
     use binnacle_request::Decision;
     use binnacle_schema::value;
@@ -199,7 +199,7 @@ mod tests {
             user: User::new("me", &[]),
             ..crate::testing::pods(Operation::Update)
         };
-        let outcome = chain.validate(&attributes, object, old, &Remarks::default()).await;
+        let outcome = chain.validate(&attributes, object, old, &RequestNotes::default()).await;
         outcome.map_err(|status| status.message().to_owned())
     }
 
@@ -245,7 +245,8 @@ mod tests {
             let bundles = [GROUP, "v1beta1", "clustertrustbundles"];
             let attributes =
                 Attributes { name: "b".into(), ..attributes(operation, bundles, "ClusterTrustBundle", "") };
-            let outcome = plugin.validate(Request::new(&attributes, old.as_ref(), &Remarks::default()), &new).await;
+            let outcome =
+                plugin.validate(Request::new(&attributes, old.as_ref(), &RequestNotes::default()), &new).await;
             let told = outcome.err().map(|status| status.message().to_owned());
             assert_eq!(told, (!want).then(|| refused.to_owned()), "{allows} {new:?}");
         }

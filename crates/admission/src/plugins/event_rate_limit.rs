@@ -137,7 +137,7 @@ impl Plugin for EventRateLimit {
     }
 
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
-        // By kind: events of the newer group have another, and are not counted by the reference either.
+        // By kind: events of the newer group have another, and are not counted by kube-apiserver either.
         stage == Stage::Validate
             && matches!(attributes.operation, Operation::Create | Operation::Update)
             && (attributes.kind.group.as_str(), attributes.kind.kind.as_str()) == ("", "Event")

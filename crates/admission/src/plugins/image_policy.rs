@@ -19,7 +19,7 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 use review::{Answer, Review};
 pub use settings::ImagePolicySettings;
 
-/// How many answers are remembered, as many as in the reference.
+/// How many answers are remembered, as many as in kube-apiserver.
 const MOST_REMEMBERED: usize = 1024;
 /// What audit annotations of this plugin begin with.
 const PREFIX: &str = "imagepolicywebhook.image-policy.k8s.io/";

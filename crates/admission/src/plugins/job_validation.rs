@@ -75,7 +75,7 @@ fn is_controlled_by(group: &Value, job: &Value) -> bool {
 mod tests {
     use binnacle_schema::value;
 
-    use binnacle_registry::Remarks;
+    use binnacle_registry::RequestNotes;
 
     use super::*;
     use crate::testing::{Known, attributes};
@@ -111,7 +111,8 @@ mod tests {
             };
             let attributes = attributes(Operation::Update, ["batch", "v1", "jobs"], "Job", "");
             let (old, new) = (job(1), job(parallelism));
-            let refused = plugin.validate(Request::new(&attributes, Some(&old), &Remarks::default()), &new).await.err();
+            let refused =
+                plugin.validate(Request::new(&attributes, Some(&old), &RequestNotes::default()), &new).await.err();
             let want = want.map(|name| format!("jobs.batch \"x\" is forbidden: cannot change parallelism for a Job referencing gang-scheduled PodGroup \"{name}\""));
             assert_eq!(refused.map(|status| status.message().to_owned()), want, "{uid} {named} {parallelism}");
         }

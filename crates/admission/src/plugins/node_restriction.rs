@@ -46,7 +46,7 @@ type Verdict = Result<(), Refusal>;
 
 /// A request of a node, whose name is known.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct NodeRequest<'a> {
     node: &'a str,
     attributes: &'a Attributes,
     /// `null` on delete.
@@ -90,8 +90,8 @@ impl NodeRestriction {
         Self { lookup, authorizer, features }
     }
 
-    async fn judge(&self, asked: Asked<'_>) -> Verdict {
-        let Asked { node, attributes, .. } = asked;
+    async fn judge(&self, asked: NodeRequest<'_>) -> Verdict {
+        let NodeRequest { node, attributes, .. } = asked;
         if node.is_empty() {
             let user = go_quote(&attributes.user.name);
             return no(format!("could not determine node from user {user}"));
@@ -132,7 +132,7 @@ impl NodeRestriction {
 }
 
 /// Where an object is new, its name is only its own.
-fn own_name(asked: Asked<'_>, why: &str) -> Verdict {
+fn own_name(asked: NodeRequest<'_>, why: &str) -> Verdict {
     let name = match asked.attributes.operation {
         Operation::Create => asked.object.str_at(&["metadata", "name"]),
         _ => asked.attributes.name.as_str(),
@@ -140,7 +140,7 @@ fn own_name(asked: Asked<'_>, why: &str) -> Verdict {
     if name == asked.node { Ok(()) } else { no(why) }
 }
 
-fn lease(asked: Asked<'_>) -> Verdict {
+fn lease(asked: NodeRequest<'_>) -> Verdict {
     if asked.attributes.namespace != LEASES {
         return no(format!("can only access leases in the {} system namespace", go_quote(LEASES)));
     }
@@ -148,7 +148,7 @@ fn lease(asked: Asked<'_>) -> Verdict {
 }
 
 /// Updates are for the authorizer to judge, which knows whose slice it is.
-fn slice(asked: Asked<'_>) -> Verdict {
+fn slice(asked: NodeRequest<'_>) -> Verdict {
     let (slice, verb) = match asked.attributes.operation {
         Operation::Create => (Some(asked.object), "create"),
         Operation::Delete => (asked.old, "delete"),
@@ -160,7 +160,7 @@ fn slice(asked: Asked<'_>) -> Verdict {
     no(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"))
 }
 
-fn csr(features: &Features, asked: Asked<'_>) -> Verdict {
+fn csr(features: &Features, asked: NodeRequest<'_>) -> Verdict {
     let signer = asked.object.str_at(&["spec", "signerName"]);
     if asked.attributes.operation != Operation::Create
         || !KUBELET_SIGNERS.contains(&signer)
@@ -185,7 +185,7 @@ impl Plugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    /// Before anything else is decided about the object, as in the reference.
+    /// Before anything else is decided about the object, as in kube-apiserver.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool {
         stage == Stage::Mutate
             && attributes.operation != Operation::Connect
@@ -196,7 +196,7 @@ impl Plugin for NodeRestriction {
         Box::pin(async move {
             let attributes = request.attributes;
             let Some(node) = Node::identity(&attributes.user) else { return Ok(()) };
-            let asked = Asked { node, attributes, object, old: request.old };
+            let asked = NodeRequest { node, attributes, object, old: request.old };
             match self.judge(asked).await {
                 Ok(()) => Ok(()),
                 Err(Refusal::Forbidden(why)) => Err(forbidden(attributes, object, why)),

@@ -22,7 +22,7 @@ impl OwnerReferences {
         Self { lookup, authorizer }
     }
 
-    /// Whether somebody may; if not, the reason and the error, as the reference writes them one behind the other.
+    /// Whether somebody may; if not, the reason and the error, as kube-apiserver writes them one behind the other.
     async fn ask(&self, access: &Access<'_>) -> Result<(), String> {
         match self.authorizer.authorize(access).await {
             Ok(Decision::Allow(_)) => Ok(()),

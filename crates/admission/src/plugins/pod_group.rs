@@ -105,7 +105,7 @@ impl Plugin for PodGroupWorkloadExists {
 mod tests {
     use binnacle_schema::value;
 
-    use binnacle_registry::Remarks;
+    use binnacle_registry::RequestNotes;
 
     use super::*;
     use crate::testing::{Known, attributes};
@@ -121,7 +121,7 @@ mod tests {
         let mut group = value!({"metadata": {"name": "x", "finalizers": ["a.test/b"]}});
         for _ in 0..2 {
             PodGroupProtection::new(true)
-                .mutate(Request::new(&attributes, None, &Remarks::default()), &mut group)
+                .mutate(Request::new(&attributes, None, &RequestNotes::default()), &mut group)
                 .await
                 .expect("admitted");
             assert_eq!(group.at(&["metadata", "finalizers"]), Some(&value!(["a.test/b", FINALIZER])));
@@ -146,13 +146,14 @@ mod tests {
             let reference = value!({"workloadName": name, "podGroupTemplateName": template});
             let group = value!({"metadata": {"name": "x"}, "spec": {"podGroupTemplateRef": {"workload": reference}}});
             let attributes = request();
-            let refused = plugin.validate(Request::new(&attributes, None, &Remarks::default()), &group).await.err();
+            let refused =
+                plugin.validate(Request::new(&attributes, None, &RequestNotes::default()), &group).await.err();
             let want =
                 want.map(|why| format!("podgroups.scheduling.k8s.io \"x\" is forbidden: PodGroup rejected: {why}"));
             assert_eq!(refused.map(|status| status.message().to_owned()), want);
         }
         let free = value!({"metadata": {"name": "x"}, "spec": {"podGroupTemplateRef": null}});
         let attributes = request();
-        plugin.validate(Request::new(&attributes, None, &Remarks::default()), &free).await.expect("admitted");
+        plugin.validate(Request::new(&attributes, None, &RequestNotes::default()), &free).await.expect("admitted");
     }
 }

@@ -43,7 +43,7 @@ impl PodNodeSelector {
     }
 
     fn parsed(&self, text: Option<&str>) -> Result<Selector, Status> {
-        // An error that is no Status of the reference is one of unknown kind.
+        // An error that is no Status of kube-apiserver is one of unknown kind.
         parse(text.unwrap_or("")).map_err(|why| Status::unknown(500, &why))
     }
 

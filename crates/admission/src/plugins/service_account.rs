@@ -25,7 +25,7 @@ const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 const TOKEN_SECONDS: i64 = 3607;
 
 /// The account `default` is made by a controller that may not have seen the namespace yet: it is waited for, about as
-/// long as the reference does.
+/// long as kube-apiserver does.
 const DEFAULT_PATIENCE: Duration = Duration::from_millis(1350);
 const DEFAULT_POLL: Duration = Duration::from_millis(50);
 

@@ -12,8 +12,8 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DeviceClaims, LocalApi, PortRange,
-    RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address,
+    AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DefinitionRules, DeviceClaims, LocalApi,
+    PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address,
     escalation_hooks, policy_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
@@ -22,7 +22,7 @@ use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Installer, Resource, StorageOptions};
 use binnacle_request::Shutdown;
 use binnacle_scheme::Served;
-use binnacle_specials::{Outward, Server as Specials, TokenIssuer};
+use binnacle_unstored::{OutboundClients, Server as Unstored, TokenIssuer};
 use binnacle_validation::ip::Cidr;
 use binnacle_webhook::ServiceResolver;
 
@@ -65,7 +65,7 @@ pub(super) fn built_in(
     access: &Access,
     address: SocketAddr,
     config: &Settings,
-    outward: Outward,
+    outward: OutboundClients,
     shutdown: &Shutdown,
 ) -> Result<(Api, ControlPlane, Vec<Arc<Resource>>), SettingsError> {
     let served = served_apis(config)?;
@@ -82,7 +82,7 @@ pub(super) fn built_in(
     plugins.retain(|plugin| config.admission.enables(plugin.name()));
     let chain = AdmissionChain::new(plugins, &access.admission_metrics)
         .expect("the plugins that are built have a place in the order");
-    let specials = Specials {
+    let unstored = Unstored {
         store: storage.store.clone(),
         resources: set.clone(),
         admission: Arc::new(chain),
@@ -92,7 +92,7 @@ pub(super) fn built_in(
         token_issuer: access.token_issuer.clone(),
         outward,
     };
-    let installer = Installer::new(storage, specials.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
+    let installer = Installer::new(storage, unstored.admission.clone(), hooks(&set, &own, access), FORM_BUDGET);
     let resources = binnacle_builtin::install(&set, &installer, served, Releases::of(&config.generic.gates));
     let custom = CustomResources::new(
         set.clone(),
@@ -100,14 +100,17 @@ pub(super) fn built_in(
         binnacle_builtin::kinds(),
         access.services.clone(),
         access.conversions.clone(),
-        binnacle_kinds::structural_violations,
+        DefinitionRules {
+            structure: binnacle_kinds::structural_violations,
+            invalid_bundle: binnacle_kinds::is_invalid_ca_bundle,
+        },
     );
     own.custom = Some(Arc::new(custom));
     own.aggregated = Some(Arc::new(access.aggregator.clone()));
     own.availability = Some(access.availability.clone());
     let control_plane = binnacle_controlplane::start(set.clone(), own, shutdown.clone());
     let addresses = Addresses { default: external_address(config, address), ..Addresses::default() };
-    let api = Api::new(set, binnacle_specials::all(&specials), addresses, access.authorizer.clone())
+    let api = Api::new(set, binnacle_unstored::all(&unstored), addresses, access.authorizer.clone())
         .discovery_metrics(access.discovery_metrics.clone())
         .min_request_timeout(config.generic.min_request_timeout)
         .unsafe_deletes(Arc::new(UnsafeDeletion(access.authorizer.clone())));

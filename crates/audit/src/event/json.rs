@@ -1,4 +1,4 @@
-//! Events as `audit.k8s.io/v1` JSON, with members in the reference's order.
+//! Events as `audit.k8s.io/v1` JSON, with members in kube-apiserver's order.
 
 use binnacle_meta::{Status, StatusDetails};
 use binnacle_request::User;
@@ -108,7 +108,7 @@ fn write_reference(reference: &ObjectReference, object: &mut Members<'_>) {
     object.some_text("subresource", &reference.subresource);
 }
 
-/// Only what is bounded is taken over from a Status, as in the reference.
+/// Only what is bounded is taken over from a Status, as in kube-apiserver.
 fn write_status(status: &ResponseStatus, object: &mut Members<'_>) {
     object.nested("metadata", |_| {});
     match status {

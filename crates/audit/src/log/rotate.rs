@@ -1,6 +1,6 @@
 //! A file that is put aside when it is full; old ones are compressed and removed by number and age.
 //!
-//! Names are those of the reference's library (lumberjack): `audit-2026-01-02T15-04-05.000.log` beside `audit.log`, in
+//! Names are those of kube-apiserver's library (lumberjack): `audit-2026-01-02T15-04-05.000.log` beside `audit.log`, in
 //! UTC, with `.gz` when compressed, so that either server tidies up behind the other.
 
 use std::fs::{self, File, OpenOptions};

@@ -1,7 +1,7 @@
-//! Reads and checks policy files. What the reference warns about (unknown fields, fields given twice) is warned about.
+//! Reads and checks policy files. What kube-apiserver warns about (unknown fields, fields given twice) is warned about.
 
 use binnacle_config::{Format, Types, check_type, list, text};
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupVersion, Shown, aggregate};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupVersion, aggregate};
 use binnacle_request::AuditLevel;
 use binnacle_schema::{Field, Limits, Object, Ty, Value, json, yaml};
 use binnacle_validation::names::dns1123_subdomain_name;
@@ -257,9 +257,9 @@ fn check_stages(stages: &[String], path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 /// A list of texts as field errors show it.
-fn shown(texts: &[String]) -> Shown {
+fn shown(texts: &[String]) -> ErrorValue {
     let items = texts.iter().map(|text| Value::Str(text.as_str().into())).collect();
-    Shown::raw(json::to_string(&Value::List(items)))
+    ErrorValue::raw(json::to_string(&Value::List(items)))
 }
 
 fn level(text: &str) -> Option<AuditLevel> {

@@ -1,6 +1,6 @@
-//! What is checked of a configuration, with the reference's messages.
+//! What is checked of a configuration, with kube-apiserver's messages.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, json, value};
 use binnacle_validation::domains::domain_prefixed_path;
 use binnacle_validation::url::Url;
@@ -40,11 +40,11 @@ pub(super) fn validate(config: &AuthenticationConfig, disallowed: &[String]) -> 
         && !anonymous.enabled
         && !anonymous.paths.is_empty()
     {
-        // The reference shows its internal type, whose members have capitals.
+        // kube-apiserver shows its internal type, whose members have capitals.
         let shown = anonymous.paths.iter().map(|path| value!({"Path": (path.as_str())})).collect();
         errors.push(FieldError::invalid(
             &FieldPath::new("anonymous").child("conditions"),
-            Shown::raw(json::to_string(&Value::List(shown))),
+            ErrorValue::raw(json::to_string(&Value::List(shown))),
             "enabled should be set to true when conditions are defined",
         ));
     }

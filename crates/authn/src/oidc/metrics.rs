@@ -1,4 +1,4 @@
-//! What issuers' tokens and keys are counted by, under the reference's names. Issuers and servers are named by hashes.
+//! What issuers' tokens and keys are counted by, under kube-apiserver's names. Issuers and servers are named by hashes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

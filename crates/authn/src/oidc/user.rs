@@ -12,7 +12,7 @@ use crate::config::{JwtAuthenticator, PrefixedClaimOrExpression};
 
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// The reference does these in this order; the first that fails is told.
+/// kube-apiserver does these in this order; the first that fails is told.
 pub(super) fn user(config: &JwtAuthenticator, rules: &Rules, claims: &Value) -> Result<User, String> {
     let empty = Map::new();
     let raw = claims.as_object().unwrap_or(&empty);
@@ -67,7 +67,7 @@ fn username(
         return if name.is_empty() { Err(empty) } else { Ok(name) };
     }
     let claim = &mapping.claim;
-    // Nobody is named by nothing; the reference takes null for an empty name.
+    // Nobody is named by nothing; kube-apiserver takes null for an empty name.
     let value = raw.get(claim).filter(|value| !value.is_null());
     let name = value.map_or_else(|| Err("claim not present".to_owned()), text);
     let name = name.map_err(|why| format!("oidc: parse username claims {}: {why}", go_quote(claim)))?;

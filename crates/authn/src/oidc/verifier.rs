@@ -71,7 +71,7 @@ impl Verifier {
         found.is_ok()
     }
 
-    /// The reference looks at these in this order; what costs nothing comes before what does. `None` while the provider's
+    /// Go looks at these in this order; what costs nothing comes before what does. `None` while the provider's
     /// keys are not known.
     pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
         if let Err(why) = self.check(token) {

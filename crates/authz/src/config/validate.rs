@@ -1,8 +1,8 @@
-//! The rules of an authorization configuration, in the reference's words.
+//! The rules of an authorization configuration, in kube-apiserver's words.
 
 use std::path::Path;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GoDuration, Shown, go_quote, io_error};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GoDuration, go_quote, io_error};
 use binnacle_validation::names;
 
 use super::AuthorizerMode;
@@ -67,7 +67,7 @@ fn name(authorizer: &Written, earlier: &[Written], path: &FieldPath, errors: &mu
     }
 }
 
-/// The reference leaves `webhook` out of these paths.
+/// kube-apiserver leaves `webhook` out of these paths.
 fn webhook(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors) {
     let timeout = path.child("timeout");
     if hook.timeout == 0 {
@@ -113,7 +113,7 @@ fn connection(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors)
                 Some(given) => {
                     errors.push(FieldError::invalid(&file, given, "can only be set when type=KubeConfigFile"));
                 }
-                // The reference takes it and then fails to start: a server of the API has no cluster to be in.
+                // kube-apiserver takes it and then fails to start: a server of the API has no cluster to be in.
                 None => {
                     errors.push(FieldError::forbidden(&path.child("type"), "kube-apiserver needs a KubeConfigFile"))
                 }
@@ -135,7 +135,7 @@ fn connection(hook: &WrittenWebhook, path: &FieldPath, errors: &mut FieldErrors)
         },
         other => {
             let file = given.map_or_else(|| "null".to_owned(), go_quote);
-            let shown = Shown::raw(format!("{{\"Type\":{},\"KubeConfigFile\":{file}}}", go_quote(other)));
+            let shown = ErrorValue::raw(format!("{{\"Type\":{},\"KubeConfigFile\":{file}}}", go_quote(other)));
             let known = ["InClusterConfig", "KubeConfigFile"];
             errors.push(FieldError::not_supported(&path.child("type"), shown, &known));
         }

@@ -341,7 +341,7 @@ impl std::fmt::Display for Source<'_> {
     }
 }
 
-/// As the reference's listers say it.
+/// As kube-apiserver's listers say it.
 impl std::fmt::Display for NoRole {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -160,7 +160,7 @@ impl<'a> Coster<'a> {
             args.push(self.node(arg));
         }
         if call.function == operators::OPT_SELECT {
-            // The reference knows no better than for any other function.
+            // kube-apiserver knows no better than for any other function.
             return costs.into_iter().fold(Estimate::fixed(1), Estimate::plus);
         }
         let Some(Reference::Function(function, overloads)) = self.checked.reference(expr.id) else {

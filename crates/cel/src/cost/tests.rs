@@ -1,4 +1,4 @@
-//! The numbers are those of the reference's own tests, which leave constant parts as they are.
+//! The numbers are those of kube-apiserver's own tests, which leave constant parts as they are.
 
 use crate::library::authz::{Authorizer, Check, Decision, authorizer_type, authorizer_value};
 use crate::plan::Program;

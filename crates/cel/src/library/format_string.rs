@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::meter::Meter;
 use crate::value::{Map, Val, duration_text};
 
-type Shown = Result<String, Error>;
+type Formatted = Result<String, Error>;
 
 /// The digits after the point where a clause does not say how many.
 const PRECISION: usize = 6;
@@ -110,7 +110,7 @@ fn clause(text: &str) -> Result<(usize, char, &str), String> {
     Ok((precision.min(MAX_PRECISION), letter, &rest[1..]))
 }
 
-fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> Shown {
+fn show(meter: &Meter, clause: char, precision: usize, arg: &Val<'_>) -> Formatted {
     let shown = match (clause, arg) {
         ('s', arg) => return string(meter, arg).map_err(during),
         ('d', Val::Int(n)) => Some(n.to_string()),
@@ -212,7 +212,7 @@ fn scientific(n: f64, precision: usize) -> String {
     format!("{digits}×10{raised}")
 }
 
-fn string(meter: &Meter, arg: &Val<'_>) -> Shown {
+fn string(meter: &Meter, arg: &Val<'_>) -> Formatted {
     Ok(match arg {
         Val::Str(text) => text.to_string(),
         Val::Int(n) => n.to_string(),
@@ -233,7 +233,7 @@ fn string(meter: &Meter, arg: &Val<'_>) -> Shown {
     })
 }
 
-fn aggregate(meter: &Meter, arg: &Val<'_>) -> Shown {
+fn aggregate(meter: &Meter, arg: &Val<'_>) -> Formatted {
     match arg {
         Val::List(list) => {
             let mut items = Vec::new();
@@ -247,7 +247,7 @@ fn aggregate(meter: &Meter, arg: &Val<'_>) -> Shown {
     }
 }
 
-fn entries(meter: &Meter, map: &Map<'_>) -> Shown {
+fn entries(meter: &Meter, map: &Map<'_>) -> Formatted {
     let mut pairs = Vec::new();
     for key in map.keys() {
         let shown = match &key {
@@ -266,7 +266,7 @@ fn entries(meter: &Meter, map: &Map<'_>) -> Shown {
 }
 
 /// A value within a list or map.
-fn element(meter: &Meter, value: &Val<'_>) -> Shown {
+fn element(meter: &Meter, value: &Val<'_>) -> Formatted {
     meter.work(8)?;
     Ok(match value {
         Val::Str(text) => {

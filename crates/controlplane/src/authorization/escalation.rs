@@ -111,7 +111,7 @@ impl EscalationHooks {
             return Err(Status::bad_request("Name parameter required."));
         }
         let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
-            // The reference names the resource of the request here, not that of what is missing.
+            // kube-apiserver names the resource of the request here, not that of what is missing.
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
             NoRole::Unsupported(_) => Status::unknown(500, &why.to_string()),
         })?;

@@ -16,18 +16,15 @@ enum Instances {
     Gone(Condition<'static>),
 }
 
+/// True for a definition that may still have objects.
+pub(super) fn has_objects(object: &Value) -> bool {
+    let finalizers = object.list_at(&["metadata", "finalizers"]);
+    finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP))
+}
+
 impl Keeper<'_> {
     /// Deletes what is left of the objects; true when nothing of the definition remains to be done.
-    pub(super) async fn clean_up(
-        &mut self,
-        objects: &Objects,
-        definition: &Definition,
-        object: &Value,
-    ) -> Result<bool, Status> {
-        let finalizers = object.list_at(&["metadata", "finalizers"]);
-        if !finalizers.iter().any(|finalizer| finalizer.as_str() == Some(CLEANUP)) {
-            return Ok(true);
-        }
+    pub(super) async fn clean_up(&mut self, objects: &Objects, definition: &Definition) -> Result<bool, Status> {
         let name = &definition.name;
         let running = Condition {
             kind: "Terminating",

@@ -49,7 +49,8 @@ fn put_status(object: &mut Value, kind: &str, status: &str, reason: &str, messag
     }
 }
 
-/// The names, and that the definition is served or not yet.
+/// The names, and that the definition is served or not yet: what keeps it back is another with its names, or a webhook
+/// that could not be trusted.
 pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: bool) {
     object.make_at(&["status"]).insert("acceptedNames", judgement.accepted.to_value());
     let was_established = Definition::read(object).is("Established");
@@ -66,7 +67,10 @@ pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: 
     let message = "the initial names have been accepted";
     let state = match (established, &judgement.conflict) {
         (true, _) => Condition { kind: "Established", holds: true, reason: "InitialNamesAccepted", message },
-        (false, None) => Condition { kind: "Established", holds: false, reason: "Installing", message },
+        (false, None) => {
+            let message = "The conversion webhook CABundle is invalid";
+            Condition { kind: "Established", holds: false, reason: "InvalidCABundle", message }
+        }
         (false, Some(_)) => {
             let message = "not all names are accepted";
             Condition { kind: "Established", holds: false, reason: "NotAccepted", message }
@@ -142,6 +146,24 @@ mod tests {
             errors.push(FieldError::required(&path.child("type"), "must not be empty at the root"));
         }
         errors
+    }
+
+    /// Its names are its own, and yet it is not established; once it is, it stays so.
+    #[test]
+    fn a_webhook_that_cannot_be_trusted() {
+        let mut object = value!({"spec": {"group": "a.test"}});
+        let judgement = Judgement { accepted: Definition::read(&object).names, conflict: None };
+        for (established, want) in [
+            (false, ("False", "InvalidCABundle")),
+            (true, ("True", "InitialNamesAccepted")),
+            (false, ("True", "InitialNamesAccepted")),
+        ] {
+            put_names(&mut object, &judgement, established);
+            let definition = Definition::read(&object);
+            assert!(definition.is("NamesAccepted"));
+            let state = definition.condition("Established").unwrap();
+            assert_eq!((state.str_at(&["status"]), state.str_at(&["reason"])), want);
+        }
     }
 
     #[test]

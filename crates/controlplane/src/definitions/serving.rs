@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use binnacle_custom::{Definition, Schemas, Version, types};
+use binnacle_custom::{Definition, SchemaSource, Schemas, Version, types};
 use binnacle_meta::{FieldErrors, FieldPath, GroupResource, Status, Text};
 use binnacle_registry::hooks::Hooks;
 use binnacle_registry::{Catalog, Context, Installer, Resource, object};
@@ -22,12 +22,20 @@ use super::conversion::{ConversionMetrics, ConversionWebhook};
 use super::publishing::{Change, Touched, publish};
 use crate::apiservices::Registrations;
 
-/// The rules of structural schemas: what is wrong with a schema at a path.
-pub type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
+/// The rules of definitions that their conditions tell of.
+#[derive(Clone, Copy)]
+pub struct DefinitionRules {
+    /// What is not structural in a schema at a path.
+    pub structure: StructuralRules,
+    /// True for certificates, in base64, by which no conversion webhook can be trusted.
+    pub invalid_bundle: fn(&str) -> bool,
+}
+
+pub(super) type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
 
 /// What makes definitions served.
 pub struct CustomResources {
-    pub(super) rules: StructuralRules,
+    pub(super) rules: DefinitionRules,
     catalog: Catalog,
     installer: Arc<Installer>,
     /// The kinds of the program.
@@ -62,7 +70,7 @@ impl CustomResources {
         kinds: Shared<dyn Kinds>,
         resolver: Arc<dyn ServiceResolver>,
         metrics: ConversionMetrics,
-        rules: StructuralRules,
+        rules: DefinitionRules,
     ) -> Self {
         Self { catalog, installer, kinds, rules, schemas: Schemas::new(), resolver, metrics, served: Mutex::default() }
     }
@@ -160,7 +168,7 @@ fn fingerprint(definition: &Definition) -> [u8; 32] {
         let Version { name, served, storage, status, deprecation, scale, selectable, columns, schema } = version;
         add(format!("{name} {served} {storage} {status} {deprecation:?} {scale:?} {selectable:?} {}", columns.len()));
         columns.iter().for_each(|column| add(json::to_string(column)));
-        add(schema.as_ref().map(json::to_string).unwrap_or_default());
+        add(format!("{:?}", schema.as_ref().map(SchemaSource::hash)));
     }
     hash.finalize().into()
 }
@@ -216,10 +224,30 @@ impl Hooks for OwnHooks {
 mod tests {
     use std::sync::Weak;
 
+    use binnacle_schema::value;
     use binnacle_scheme::Verb;
 
     use super::super::testing::{custom_resources, definition};
     use super::*;
+
+    #[test]
+    fn the_status_stands_before_the_scale() {
+        let (catalog, custom) = custom_resources();
+        let names = || value!({"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"});
+        let object = value!({
+            "metadata": {"name": "as.a.test", "uid": "u"}, "status": {"acceptedNames": (names())},
+            "spec": {"group": "a.test", "scope": "Namespaced", "names": (names()), "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "subresources": {
+                    "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}, "status": {},
+                },
+            }]},
+        });
+        custom.serve(&Definition::take(object), false, &Registrations::default());
+        let resource = catalog.find("a.test", "v1", "as").unwrap();
+        let names: Vec<&str> = resource.description.subresources.iter().map(|sub| sub.name.as_str()).collect();
+        assert_eq!(names, ["status", "scale"]);
+    }
 
     /// Nothing of a definition that is gone stays behind: not its types, its caches, its schemas.
     #[tokio::test]

@@ -10,7 +10,7 @@ use binnacle_schema::{Object, value};
 use binnacle_store_embedded::EmbeddedStore;
 
 use super::conversion::ConversionMetrics;
-use super::serving::CustomResources;
+use super::serving::{CustomResources, DefinitionRules};
 use crate::{ServiceAddresses, ServiceRouting};
 
 /// What serves definitions over an empty store.
@@ -20,7 +20,7 @@ pub(super) fn custom_resources() -> (Catalog, CustomResources) {
     let installer = Arc::new(Installer::new(storage, Arc::new(AdmitAll), Default::default(), 1 << 20));
     let resolver = Arc::new(ServiceAddresses::new(catalog.clone(), ServiceRouting::ClusterIp, None));
     let metrics = ConversionMetrics::register(&prometheus::Registry::new()).expect("a registry of its own");
-    let rules = |_: &_, _: &_| FieldErrors::new();
+    let rules = DefinitionRules { structure: |_, _| FieldErrors::new(), invalid_bundle: |bundle| bundle == "none" };
     let custom = CustomResources::new(catalog.clone(), installer, binnacle_builtin::kinds(), resolver, metrics, rules);
     (catalog, custom)
 }

@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// The objects are those that the reference makes.
+    /// The objects are those that kube-apiserver makes.
     #[test]
     fn as_recorded() {
         let Ok(shared) = shared() else { return };

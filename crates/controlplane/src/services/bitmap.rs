@@ -1,4 +1,4 @@
-//! Which of a row of numbers are taken, in the form in which the reference stores it: the bytes of one large number,
+//! Which of a row of numbers are taken, in the form in which kube-apiserver stores it: the bytes of one large number,
 //! most significant first, in which bit *i* stands for the *i*-th.
 
 /// A fixed row of bits.

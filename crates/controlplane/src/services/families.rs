@@ -1,6 +1,6 @@
 //! Which address families a service is of (KEP-563): what the client says, completed from what the cluster has.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Shown, Status};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupKind, Status};
 use binnacle_schema::Value;
 use binnacle_validation::cluster_ips;
 use binnacle_validation::ip::parse_ip;
@@ -196,7 +196,7 @@ fn single_means_one(service: &Value, errors: &mut FieldErrors) {
 }
 
 fn policy_error(service: &Value, why: &str) -> FieldError {
-    let shown = Shown::from(Spec::of(service).family_policy());
+    let shown = ErrorValue::from(Spec::of(service).family_policy());
     FieldError::invalid(&FieldPath::new("spec").child("ipFamilyPolicy"), shown, why)
 }
 

@@ -1,4 +1,4 @@
-//! Node ports. What is taken stands in one object of the store, as the reference keeps it, so that several servers, of
+//! Node ports. What is taken stands in one object of the store, as kube-apiserver keeps it, so that several servers, of
 //! either make, cannot give one port twice.
 
 use std::fmt;
@@ -80,7 +80,7 @@ impl Session<'_> {
     /// Takes the port that was asked for.
     pub(crate) fn take(&mut self, port: i64) -> Result<(), PortError> {
         let Some(offset) = offset(self.range, port) else {
-            // A dry run of the reference does not look.
+            // A dry run of kube-apiserver does not look.
             return if self.dry_run { Ok(()) } else { Err(PortError::NotInRange(self.range)) };
         };
         if self.taken.has(offset) {

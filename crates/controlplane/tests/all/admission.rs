@@ -176,7 +176,7 @@ async fn deleting_a_collection_warns_once() {
         let options = DeleteOptions { propagation_policy, ..DeleteOptions::default() };
         let jobs = server.resource("batch/v1/jobs");
         jobs.delete_collection(&context, &ListOptions::default(), &options).await.unwrap();
-        let told = context.remarks.warnings().take();
+        let told = context.notes.warnings().take();
         assert_eq!(told.len(), warnings, "{told:?}");
         assert!(told.iter().all(|text| text.starts_with("child pods are preserved by default")));
     }

@@ -1,4 +1,4 @@
-//! The objects that a new cluster has, against those of the reference.
+//! The objects that a new cluster has, against those of kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

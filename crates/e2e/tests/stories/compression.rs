@@ -91,7 +91,7 @@ async fn large_lists_and_objects() {
             for encodings in ["gzip", "deflate, gzip", "gzip;q=1.0", "identity"] {
                 let wanted = [("accept", accept), ("accept-encoding", encodings)];
                 let (headers, body) = get(&mut client, path, &wanted).await;
-                // As the reference has it, which looks for the bare word.
+                // As kube-apiserver has it, which looks for the bare word.
                 let packed = large && encodings.ends_with("gzip");
                 let what = format!("{alpn} {path} {accept} {encodings}");
                 assert_eq!(values(&headers, "content-encoding"), if packed { "gzip" } else { "" }, "{what}");

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use binnacle_testkit::{Kubectl, Kubelet, Outcome, Server, Trouble, wait_until_blocking};
+use binnacle_testkit::{Kubectl, Kubelet, Misbehavior, Outcome, Server, wait_until_blocking};
 
 /// Makes kubectl speak SPDY, as it did before version 1.31.
 const SPDY: [(&str, &str); 2] =
@@ -215,12 +215,12 @@ fn kubelets_in_trouble() {
     let Some(cluster) = Cluster::start() else { return };
     let Cluster { kubelet, kubectl, .. } = &cluster;
     let troubles = [
-        ("refuses", Trouble::Refuses(400, "not that one")),
-        ("broken", Trouble::Refuses(500, "out of order")),
-        ("redirects", Trouble::Redirects("http://169.254.169.254/latest")),
-        ("hangs-up", Trouble::HangsUp),
-        ("lies", Trouble::Lies),
-        ("breaks-off", Trouble::BreaksOff),
+        ("refuses", Misbehavior::Refuses(400, "not that one")),
+        ("broken", Misbehavior::Refuses(500, "out of order")),
+        ("redirects", Misbehavior::Redirects("http://169.254.169.254/latest")),
+        ("hangs-up", Misbehavior::HangsUp),
+        ("lies", Misbehavior::Lies),
+        ("breaks-off", Misbehavior::BreaksOff),
     ];
     for (pod, trouble) in troubles {
         cluster.pod(pod, &["c"], Some("n"));
@@ -270,7 +270,7 @@ fn kubelets_in_trouble() {
 fn clients_that_go_and_servers_that_stop() {
     let Some(mut cluster) = Cluster::start() else { return };
     cluster.pod("hangs", &["c"], Some("n"));
-    cluster.kubelet.trouble("hangs", Trouble::Hangs);
+    cluster.kubelet.trouble("hangs", Misbehavior::Hangs);
     for spdy in [false, true] {
         let kubectl = if spdy { cluster.kubectl.with_env(&SPDY) } else { cluster.kubectl.clone() };
         let gone = |kubelet: &Kubelet| kubelet.seen().iter().filter(|line| *line == "client gone").count();

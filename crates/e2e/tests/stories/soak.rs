@@ -1,12 +1,13 @@
-//! Hours of ordinary work on the embedded store: memory and disk stay within their bounds, and the server stays ready.
+//! Hours of ordinary work on the embedded store: memory, disk and the age of what is not durable yet stay within their
+//! bounds, and the server stays ready.
 //!
 //! `BINNACLE_SOAK_SECONDS` makes the run longer; a line each minute tells how it goes.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use binnacle_testkit::Server;
@@ -50,6 +51,8 @@ async fn bounds_hold_for_as_long_as_it_runs() {
         let disk = disk_bytes(&server.temp().path().join("data"));
         let bound = written.disk_bound(work.bytes.load(Ordering::Relaxed));
         assert!(disk <= bound, "{disk} bytes on disk where {bound} are allowed");
+        let age = work.oldest_unacknowledged();
+        assert!(age <= OLDEST, "a write has waited for {age:?} to be durable");
         let ready = client.request_text(http::Request::get("/readyz").body(Vec::new()).unwrap()).await;
         assert_eq!(ready.unwrap(), "ok");
         let memory = memory_kib(server.id());
@@ -61,13 +64,39 @@ async fn bounds_hold_for_as_long_as_it_runs() {
         if told.elapsed() > Duration::from_secs(60) {
             told = Instant::now();
             println!("{memory} KiB of memory, {disk} bytes on disk of {bound}, {}", work.told());
+            println!("{}", store_told(&client).await);
         }
     }
     work.done.store(true, Ordering::SeqCst);
     for task in tasks {
         tokio::time::timeout(Duration::from_secs(60), task).await.unwrap().unwrap();
     }
-    println!("{seconds} s: {}", work.told());
+    println!("{seconds} s: {}, the longest write took {:?}", work.told(), work.longest());
+    println!("{}", store_told(&client).await);
+}
+
+/// The figures of the store's own metrics. No group of writes took longer to be durable than its largest bucket, no write
+/// of the disk failed, and the disk was never full.
+async fn store_told(client: &Client) -> String {
+    let text = client.request_text(http::Request::get("/metrics").body(Vec::new()).unwrap()).await.unwrap();
+    let figure = |name: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    };
+    let syncs = figure("binnacle_store_sync_duration_seconds_count");
+    let within = figure("binnacle_store_sync_duration_seconds_bucket{le=\"8.192\"}");
+    assert_eq!(syncs - within, 0.0, "groups of writes that took longer than 8 s");
+    for never in ["binnacle_store_failures_total", "binnacle_store_full"] {
+        assert_eq!(figure(never), 0.0, "{never}");
+    }
+    format!(
+        "{syncs} syncs of {:.2} ms, {} segments, {} bytes needed, {} dead, held up for {} s",
+        figure("binnacle_store_sync_duration_seconds_sum") / syncs * 1000.0,
+        figure("binnacle_store_segments"),
+        figure("binnacle_store_needed_bytes"),
+        figure("binnacle_store_dead_bytes"),
+        figure("binnacle_store_write_delay_seconds"),
+    )
 }
 
 /// What was done so far.
@@ -79,7 +108,13 @@ struct Work {
     writes: AtomicU64,
     reads: AtomicU64,
     events: AtomicU64,
+    /// When each write began that has not been acknowledged.
+    waiting: Mutex<BTreeMap<u64, Instant>>,
+    longest: Mutex<Duration>,
 }
+
+/// So old may be what the server has taken and not made durable. A write is acknowledged when it is durable.
+const OLDEST: Duration = Duration::from_secs(20);
 
 impl Work {
     fn goes_on(&self) -> bool {
@@ -89,6 +124,27 @@ impl Work {
     fn wrote(&self, size: usize) {
         self.bytes.fetch_add(size as u64 + OVERHEAD, Ordering::Relaxed);
         self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes a write for as long as it is not acknowledged.
+    async fn waits<T>(&self, write: impl Future<Output = T>) -> T {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (id, begun) = (NEXT.fetch_add(1, Ordering::Relaxed), Instant::now());
+        self.waiting.lock().unwrap().insert(id, begun);
+        let answer = write.await;
+        self.waiting.lock().unwrap().remove(&id);
+        let mut longest = self.longest.lock().unwrap();
+        *longest = begun.elapsed().max(*longest);
+        answer
+    }
+
+    fn oldest_unacknowledged(&self) -> Duration {
+        let waiting = self.waiting.lock().unwrap();
+        waiting.first_key_value().map(|(_, begun)| begun.elapsed()).unwrap_or_default()
+    }
+
+    fn longest(&self) -> Duration {
+        *self.longest.lock().unwrap()
     }
 
     fn told(&self) -> String {
@@ -131,7 +187,7 @@ async fn write(client: Client, count: usize, size: usize, work: Arc<Work>) {
             "metadata": {"name": name}, "data": {"n": n.to_string(), "padding": "x".repeat(size)},
         });
         let params = PatchParams::apply("soak").force();
-        api.patch(&name, &params, &Patch::Apply(&object)).await.unwrap();
+        work.waits(api.patch(&name, &params, &Patch::Apply(&object))).await.unwrap();
         work.wrote(size);
         tokio::time::sleep(Duration::from_millis(if size > 100_000 { 20 } else { 2 })).await;
     }
@@ -146,11 +202,12 @@ async fn come_and_go(client: Client, work: Arc<Work>) {
                 return;
             }
             let object = json!({"metadata": {"name": format!("g{round}-{n}"), "labels": {"app": "guest"}}});
-            api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+            let object = serde_json::from_value(object).unwrap();
+            work.waits(api.create(&PostParams::default(), &object)).await.unwrap();
             work.wrote(0);
         }
         for n in 0..10 {
-            api.delete(&format!("g{round}-{n}"), &DeleteParams::default()).await.unwrap();
+            work.waits(api.delete(&format!("g{round}-{n}"), &DeleteParams::default())).await.unwrap();
             work.wrote(0);
         }
         let guests = ListParams::default().labels("app=guest");

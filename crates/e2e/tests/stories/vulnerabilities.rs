@@ -8,7 +8,7 @@ mod network;
 use std::time::{Duration, Instant};
 
 use binnacle_testkit::https::{Client, Handshake};
-use binnacle_testkit::{Kubelet, Server, TempDir, Trouble};
+use binnacle_testkit::{Kubelet, Misbehavior, Server, TempDir};
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ async fn with_kubelet() -> (Kubelet, Rig) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_upgrade_leaves_no_tunnel() {
     let (kubelet, rig) = with_kubelet().await;
-    kubelet.trouble("p", Trouble::Refuses(400, "no"));
+    kubelet.trouble("p", Misbehavior::Refuses(400, "no"));
     let handshake = Handshake::new(rig.server.admin().authority).alpn(&["http/1.1"]);
     let mut client = Client::connect(rig.server.address, &handshake).await.unwrap();
     let bearer = ("authorization", "Bearer alice");
@@ -97,7 +97,7 @@ async fn a_kubelet_sends_nobody_elsewhere() {
     let (kubelet, rig) = with_kubelet().await;
     let elsewhere = Kubelet::start();
     let place: &'static str = format!("https://127.0.0.1:{}/exec/team/victim/c?command=id", elsewhere.port()).leak();
-    kubelet.trouble("p", Trouble::Redirects(place));
+    kubelet.trouble("p", Misbehavior::Redirects(place));
     let handshake = Handshake::new(rig.server.admin().authority).alpn(&["http/1.1"]);
     for protocol in ["SPDY/3.1", "websocket"] {
         let mut client = Client::connect(rig.server.address, &handshake).await.unwrap();

@@ -42,7 +42,7 @@ pub(crate) struct EncryptedObject {
 }
 
 impl EncryptedObject {
-    /// What the reference checks of everything read and written.
+    /// What kube-apiserver checks of everything read and written.
     pub(crate) fn validate(&self) -> Result<(), TransformError> {
         let wrong = |why: String| Err(TransformError::new(why));
         if ![SOURCE_KEY, SOURCE_SEED].contains(&self.source_type) {

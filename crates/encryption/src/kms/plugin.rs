@@ -123,7 +123,7 @@ impl Plugin {
                 answer
             }
             Err(error) => {
-                // As in the reference, who asks again at once hears the bare error.
+                // As in kube-apiserver, who asks again at once hears the bare error.
                 probe.answer = Some((Err(error.to_string()), Instant::now()));
                 let name = &self.name;
                 Err(format!(

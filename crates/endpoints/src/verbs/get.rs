@@ -18,7 +18,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
     let resource = Arc::clone(&call.resource);
     let text = call.request.query.get("resourceVersion").unwrap_or("");
     let version = version(text).map_err(|why| match resource.collection.cached {
-        // The reference's cache refuses the version without a proper reason.
+        // kube-apiserver's cache refuses the version without a proper reason.
         true => Status::unknown(500, &why),
         false => params::invalid_resource_version(&why),
     })?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersionKind, Status};
 use binnacle_patch::apply;
 use binnacle_registry::admission::{Admission, Attributes};
-use binnacle_registry::{Remarks, Resource, object};
+use binnacle_registry::{RequestNotes, Resource, object};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_scheme::ScaleFields;
@@ -52,13 +52,13 @@ impl Admission for AsScale {
         attributes: &'a Attributes,
         object: &'a mut Value,
         old: Option<&'a Value>,
-        remarks: &'a Remarks,
+        notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let old = old.map(|old| self.scale(old)).transpose()?;
             let mut scale = self.scale(object)?;
             let before = scale.int_at(&["spec", "replicas"]);
-            self.inner.mutate(&attributes_of_scale(attributes), &mut scale, old.as_ref(), remarks).await?;
+            self.inner.mutate(&attributes_of_scale(attributes), &mut scale, old.as_ref(), notes).await?;
             // Nothing else of a scale is written.
             let replicas = scale.int_at(&["spec", "replicas"]);
             if replicas != before {
@@ -74,14 +74,14 @@ impl Admission for AsScale {
         attributes: &'a Attributes,
         object: &'a Value,
         old: Option<&'a Value>,
-        remarks: &'a Remarks,
+        notes: &'a RequestNotes,
     ) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             // kube-apiserver makes both of the workloads anew, without managers.
             let fields = self.fields.as_ref();
             let old = old.map(|old| scale_of(fields, old)).transpose()?;
             let scale = scale_of(fields, object)?;
-            self.inner.validate(&attributes_of_scale(attributes), &scale, old.as_ref(), remarks).await
+            self.inner.validate(&attributes_of_scale(attributes), &scale, old.as_ref(), notes).await
         })
     }
 }

@@ -25,7 +25,7 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
         return Err(Status::method_not_supported(&resource.group_resource(), "watch"));
     }
     let context = call.read_context();
-    // The reference's storage layer refuses the version, too late for a proper reason: 500 without one.
+    // kube-apiserver's storage layer refuses the version, too late for a proper reason: 500 without one.
     let from = start(&params).map_err(|why| Status::unknown(500, &why))?;
     let watcher = resource.watch(&context, &params.list, from).await?;
     let output = call.output(true)?;

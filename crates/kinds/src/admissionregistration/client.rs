@@ -44,7 +44,7 @@ pub(crate) fn webhook_url(text: &str, path: &FieldPath, errors: &mut FieldErrors
     }
 }
 
-/// The rules for a webhook that is a service. The reference takes name and namespace for each other when it says which
+/// The rules for a webhook that is a service. kube-apiserver takes name and namespace for each other when it says which
 /// of them is missing.
 pub(crate) fn webhook_service(service: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     checks::required(&path.child("name"), service.str_at(&["namespace"]), errors);

@@ -3,7 +3,7 @@
 use binnacle_cel::Type;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
-use binnacle_scheme::Situation;
+use binnacle_scheme::StrategyContext;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names, repeated, selectors};
 
@@ -60,7 +60,7 @@ fn resources(rule: &Value, path: &FieldPath, errors: &mut FieldErrors) {
             continue;
         }
         let Some((name, sub)) = resource.split_once('/') else {
-            // The last one decides, in the reference as here.
+            // The last one decides, in kube-apiserver as here.
             without_subresource = *resource != "*";
             continue;
         };
@@ -183,7 +183,7 @@ fn reserved() -> String {
 }
 
 /// What is wrong with a name for a client to choose, where configuration may stand in files.
-pub(super) fn reserved_name(situation: &Situation<'_>, object: &Value) -> FieldErrors {
+pub(super) fn reserved_name(situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if situation.features.enabled("ManifestBasedAdmissionControlConfig") && has_reserved_name(object) {
         let at = FieldPath::new("metadata").child("name");

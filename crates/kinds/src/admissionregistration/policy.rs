@@ -9,7 +9,7 @@ use super::matching::{reserved_name, reserved_name_warnings};
 use super::policy_validation;
 use crate::checks::{items, member};
 use crate::prepare::{clear_status, default_to, first_generation, next_generation, put_back, put_back_metadata};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct MutatingAdmissionPolicy;
 
@@ -28,23 +28,23 @@ impl Strategy for MutatingAdmissionPolicy {
         set_defaults(object);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         policy_validation::mutating(object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         policy_validation::mutating(object, Some(old))
     }
 
-    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         reserved_name(situation, object)
     }
 
@@ -66,22 +66,22 @@ impl Strategy for ValidatingAdmissionPolicy {
         set_defaults(object);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
         next_generation(object, old, &["spec"]);
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (status, path) = (member(object, "status"), FieldPath::new("status"));
         for (at, warning) in
@@ -94,15 +94,15 @@ impl Strategy for ValidatingAdmissionPolicy {
         errors
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         policy_validation::validating(object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         policy_validation::validating(object, Some(old))
     }
 
-    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         reserved_name(situation, object)
     }
 

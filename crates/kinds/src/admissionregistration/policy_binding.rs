@@ -9,7 +9,7 @@ use super::matching::{reserved_name, reserved_name_warnings};
 use super::{defaults, matching};
 use crate::checks::{invalid_each, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_to, first_generation, next_generation};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct MutatingAdmissionPolicyBinding;
 
@@ -28,19 +28,19 @@ impl Strategy for MutatingAdmissionPolicyBinding {
         set_defaults(version, object);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validate(object, true)
     }
 
-    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         reserved_name(situation, object)
     }
 
@@ -62,19 +62,19 @@ impl Strategy for ValidatingAdmissionPolicyBinding {
         set_defaults(version, object);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validate(object, false)
     }
 
-    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         reserved_name(situation, object)
     }
 

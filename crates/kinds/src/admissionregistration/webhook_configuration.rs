@@ -11,7 +11,7 @@ use super::matching::{failure_policy, match_conditions, match_policy, reserved_n
 use crate::checks::{invalid_each, items, member, one_of, present, texts};
 use crate::expressions::Compiler;
 use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at, semantically_equal};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct MutatingWebhookConfiguration;
 
@@ -33,23 +33,23 @@ impl Strategy for MutatingWebhookConfiguration {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation_exact(object, old, "webhooks");
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validate(object, None, true)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validate(object, Some(old), true)
     }
 
-    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         reserved_name(situation, object)
     }
 
@@ -71,23 +71,23 @@ impl Strategy for ValidatingWebhookConfiguration {
         objects_at(object, &["webhooks"]).for_each(webhook_defaults);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation_exact(object, old, "webhooks");
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validate(object, None, false)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validate(object, Some(old), false)
     }
 
-    fn validate_client_create(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         reserved_name(situation, object)
     }
 

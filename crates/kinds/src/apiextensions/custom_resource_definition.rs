@@ -5,7 +5,7 @@ use binnacle_schema::{Value, value};
 
 use super::{formats, validation};
 use crate::prepare::{default_to, default_zero_to, first_generation, next_generation, put_back};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct CustomResourceDefinition;
 
@@ -34,32 +34,32 @@ impl Strategy for CustomResourceDefinition {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         object.make_object().insert("status", value!({}));
         first_generation(object);
         add_stored_version(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
         next_generation(object, old, &["spec"]);
         add_stored_version(object);
     }
 
-    /// Metadata passes: the reference means to put it back and puts back what was sent.
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    /// Metadata passes: kube-apiserver means to put it back and puts back what was sent.
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::validate(object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate(object, Some(old))
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validation::status(object, &mut errors);
         errors

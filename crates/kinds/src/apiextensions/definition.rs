@@ -1,6 +1,6 @@
-//! The spec of a definition as the reference works with it: what is alike for all versions belongs to none of them.
+//! The spec of a definition as kube-apiserver works with it: what is alike for all versions belongs to none of them.
 
-use binnacle_meta::Shown;
+use binnacle_meta::ErrorValue;
 use binnacle_schema::{Value, json};
 
 use crate::checks::{member, present};
@@ -49,11 +49,11 @@ impl<'a> Definition<'a> {
     }
 
     /// The versions as messages show them.
-    pub(super) fn shown_versions(&self) -> Shown {
+    pub(super) fn shown_versions(&self) -> ErrorValue {
         const VERSION: &str =
             "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinitionVersion";
         if present(self.spec, "versions").is_none() {
-            return Shown::raw("null");
+            return ErrorValue::raw("null");
         }
         let show = |version: &Value| {
             let mut version = version.clone();
@@ -61,7 +61,7 @@ impl<'a> Definition<'a> {
             SHARED.iter().filter(|name| self.is_shared(name)).for_each(|name| drop(members.remove(name)));
             internal::internal(VERSION, Some(&version))
         };
-        Shown::raw(json::to_string(&Value::List(self.versions.iter().map(show).collect())))
+        ErrorValue::raw(json::to_string(&Value::List(self.versions.iter().map(show).collect())))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The rules for schemas of custom resources that come from what the API server makes of OpenAPI.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_structural::{Interner, Structural};
 
@@ -234,7 +234,7 @@ pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut Fi
             "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         errors.push(FieldError::invalid(&path.child("type"), kind, detail));
     } else if early || AFTER_TYPE.iter().any(is_there) {
-        let shown: Shown = crate::internal::shown(DEFINITION, Some(schema));
+        let shown: ErrorValue = crate::internal::shown(DEFINITION, Some(schema));
         let detail = format!(
             "only [{ALLOWED}] fields are allowed at the root of the schema if the status subresource is enabled"
         );

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Message, Value, json};
 use binnacle_structural::defaults::{self, DefaultRules};
 use binnacle_structural::{Interner, Structural};
@@ -26,7 +26,7 @@ const SELECTABLE_MAX: usize = 8;
 const WARNING_MAX: usize = 256;
 
 /// What is asked of a definition: less where it stands on an old one that broke a rule already.
-struct Asked<'a> {
+struct RequiredChecks<'a> {
     rules: Rules,
     schemas: bool,
     structural: bool,
@@ -37,7 +37,7 @@ struct Asked<'a> {
     old: Option<&'a Value>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RequiredChecks<'a> {
     fn of(old: Option<&'a Value>) -> Self {
         let Some(old) = old else {
             return Self {
@@ -138,7 +138,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     if old.is_none() {
         name(object, &mut errors);
     }
-    spec(object, &Asked::of(old), &mut errors);
+    spec(object, &RequiredChecks::of(old), &mut errors);
     if let Some(old) = old {
         let (new_spec, old_spec, path) = (member(object, "spec"), member(old, "spec"), spec_path());
         let mut fixed = |names: &[&str]| {
@@ -215,7 +215,7 @@ fn stored_versions(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn spec(object: &Value, asked: &Asked<'_>, errors: &mut FieldErrors) {
+fn spec(object: &Value, asked: &RequiredChecks<'_>, errors: &mut FieldErrors) {
     let definition = Definition::of(object);
     let (spec, path) = (definition.spec, spec_path());
     let (group, at) = (spec.str_at(&["group"]), path.child("group"));
@@ -299,7 +299,7 @@ fn has_extensions(schema: &Value) -> bool {
 
 fn missing_schemas(
     definition: &Definition<'_>,
-    asked: &Asked<'_>,
+    asked: &RequiredChecks<'_>,
     preserve: bool,
     path: &FieldPath,
     errors: &mut FieldErrors,
@@ -322,7 +322,7 @@ fn missing_schemas(
 fn validate_version(
     definition: &Definition<'_>,
     version: &Value,
-    asked: &Asked<'_>,
+    asked: &RequiredChecks<'_>,
     structural: bool,
     path: &FieldPath,
     errors: &mut FieldErrors,
@@ -356,7 +356,7 @@ fn deprecation_warning(version: &Value, path: &FieldPath, errors: &mut FieldErro
     let Some(warning) = present(version, "deprecationWarning").and_then(Value::as_str) else { return };
     let path = path.child("deprecationWarning");
     // Go has a pointer to the text, and so shows it as JSON.
-    let shown = || Shown::raw(json::to_string(&Value::from(warning)));
+    let shown = || ErrorValue::raw(json::to_string(&Value::from(warning)));
     let mut refuse = |detail: &str| errors.push(FieldError::invalid(&path, shown(), detail));
     if !version.bool_at(&["deprecated"]) {
         refuse("can only be set for deprecated versions");
@@ -396,7 +396,7 @@ fn whole_versions(definition: &Definition<'_>, path: &FieldPath, errors: &mut Fi
 fn validate_schema(
     schema: Option<&Value>,
     has_status: bool,
-    asked: &Asked<'_>,
+    asked: &RequiredChecks<'_>,
     structural: bool,
     unchanged: bool,
     path: &FieldPath,
@@ -453,7 +453,7 @@ fn validate_schema(
 fn selectable_fields(
     fields: &[Value],
     schema: Option<&Value>,
-    asked: &Asked<'_>,
+    asked: &RequiredChecks<'_>,
     version: &str,
     path: &FieldPath,
     errors: &mut FieldErrors,

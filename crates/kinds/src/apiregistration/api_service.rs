@@ -7,7 +7,7 @@ use binnacle_validation::{checks, names};
 use crate::Features;
 use crate::checks::{items, member, present, spec_path};
 use crate::prepare::{clear_status, default_to, is_set, put_back, put_back_in};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct ApiService;
 
@@ -26,7 +26,7 @@ impl Strategy for ApiService {
         }
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
         // What this server serves itself is there.
         if !is_set(object, &["spec", "service"]) {
@@ -39,16 +39,16 @@ impl Strategy for ApiService {
         }
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_in(object, old, &["metadata"], &["labels", "annotations", "finalizers", "ownerReferences"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
         let (group, version) = (spec.str_at(&["group"]), spec.str_at(&["version"]));
@@ -73,7 +73,7 @@ impl Strategy for ApiService {
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         for (at, condition) in
             errors.while_room(items(member(object, "status"), "conditions", &FieldPath::new("status")))

@@ -3,7 +3,7 @@
 use binnacle_validation::repeated;
 use std::collections::{HashMap, HashSet};
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::checks::qualified_name;
 use binnacle_validation::metadata::shown;
@@ -12,33 +12,33 @@ use binnacle_validation::names;
 use crate::Features;
 use crate::checks::{invalid_each, items, member, present, texts};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct StorageVersion;
 
 impl Strategy for StorageVersion {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         status(object)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, _: &Value, _: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, _: &Value, _: &Value) -> FieldErrors {
         FieldErrors::new()
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         status(object)
     }
 
@@ -109,7 +109,7 @@ fn common_version(status: &Value, servers: &[Value], path: &FieldPath, errors: &
         }
         (Some(actual), None) => {
             let detail = format!("the common encoding version is {actual}");
-            errors.push(FieldError::invalid(path, Shown::raw("null"), detail));
+            errors.push(FieldError::invalid(path, ErrorValue::raw("null"), detail));
         }
         (Some(actual), Some(stated)) if actual != stated => {
             let detail = format!("the actual common encoding version is {actual}");

@@ -6,12 +6,12 @@ use binnacle_validation::checks;
 use binnacle_validation::metadata::shown;
 
 use crate::workload::validation::not_negative;
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(super) struct ControllerRevision;
 
 impl Strategy for ControllerRevision {
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         not_negative(object, &["revision"], &FieldPath::root(), &mut errors);
         let why = match object.get("data") {
@@ -29,7 +29,7 @@ impl Strategy for ControllerRevision {
         MetadataCheck::ChangeThenAll
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         not_negative(object, &["revision"], &FieldPath::root(), &mut errors);
         let data = object.get("data");
@@ -39,7 +39,7 @@ impl Strategy for ControllerRevision {
     }
 }
 
-/// The bytes that the reference compares: other white space is another state to it.
+/// The bytes that kube-apiserver compares: other white space is another state to it.
 fn text(data: Option<&Value>) -> String {
     match data {
         Some(Value::Raw(text)) => text.to_string(),

@@ -17,7 +17,7 @@ use crate::workload::validation::{
     amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number, selects,
 };
 use crate::workload::{drop_disabled_template_fields, prepare_create, template_warnings};
-use crate::{Situation, Strategy, spec_generation};
+use crate::{Strategy, StrategyContext, spec_generation};
 
 /// Counts the versions of the template. `apps/v1` has no field for it: the number lives in this annotation.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
@@ -34,7 +34,7 @@ impl Strategy for DaemonSet {
             default_nil(rolling, "maxUnavailable", 1i64);
             default_nil(rolling, "maxSurge", 0i64);
         }
-        // Elsewhere an empty struct has the zeros that its fields, no pointers, have in the reference's own form.
+        // Elsewhere an empty struct has the zeros that its fields, no pointers, have in kube-apiserver's own form.
         if let Some(rolling) = struct_mut(strategy, "rollingUpdate") {
             default_nil(rolling, "maxUnavailable", 0i64);
             default_nil(rolling, "maxSurge", 0i64);
@@ -45,13 +45,13 @@ impl Strategy for DaemonSet {
         object.make_at(&["metadata", "annotations"]).entry(TEMPLATE_GENERATION, || "0".into());
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         prepare_create(situation.features, object, TEMPLATE);
         let generation = template_generation(object).max(1);
         set_template_generation(object, generation);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         drop_disabled_template_fields(situation.features, object, Some(old), TEMPLATE);
         keep(object, old, "status");
         let same_template = equal_at("io.k8s.api.core.v1.PodTemplateSpec", object, old, TEMPLATE);
@@ -61,18 +61,18 @@ impl Strategy for DaemonSet {
         });
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
         keep_at(object, old, &["metadata", "annotations", TEMPLATE_GENERATION]);
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec_rules(object, &Options::for_template(situation.features), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         immutable_selector(object, old, &mut errors);
         let mut options = Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null));
@@ -81,7 +81,7 @@ impl Strategy for DaemonSet {
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let counts = [
             "currentNumberScheduled",
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use binnacle_schema::value;
 
-    static SITUATION: LazyLock<Situation<'static>> = LazyLock::new(|| crate::testing::situation("default"));
+    static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation("default"));
 
     #[test]
     fn template_generations() {

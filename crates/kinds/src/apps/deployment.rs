@@ -20,7 +20,7 @@ use crate::workload::{
     REPLICAS_GATED, dns_label_recommended, drop_disabled_template_fields, prepare_create, prepare_subresource,
     template_warnings, validate_subresource,
 };
-use crate::{Situation, Strategy, spec_generation};
+use crate::{Strategy, StrategyContext, spec_generation};
 
 /// The revision to roll back to. `apps/v1` has no field for it: the number lives in this annotation, and counts as part
 /// of the spec.
@@ -44,12 +44,12 @@ impl Strategy for Deployment {
         set_template_defaults(spec.object_entry("template"));
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         prepare_create(situation.features, object, TEMPLATE);
     }
 
     /// Replica sets copy the annotations, so a change of these is a new generation too.
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         drop_disabled_template_fields(situation.features, object, Some(old), TEMPLATE);
         spec_generation(object, Some(old), |object, old| {
@@ -59,7 +59,13 @@ impl Strategy for Deployment {
         });
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &mut Value,
+        old: &Value,
+    ) {
         if !prepare_subresource(self, subresource, situation, object, old) {
             drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
             keep_at(object, old, &["metadata", "labels"]);
@@ -67,13 +73,13 @@ impl Strategy for Deployment {
         }
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec_rules(object, &Options::for_template(situation.features), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec_rules(
             object,
@@ -87,7 +93,7 @@ impl Strategy for Deployment {
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &Situation<'_>,
+        situation: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {

@@ -17,7 +17,7 @@ use crate::workload::{
     REPLICAS_GATED, dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings,
     validate_subresource,
 };
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(super) struct ReplicaSet;
 
@@ -28,27 +28,33 @@ impl Strategy for ReplicaSet {
         set_template_defaults(spec.object_entry("template"));
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         prepare_create(situation.features, object, TEMPLATE);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.apps.v1.ReplicaSetSpec");
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &mut Value,
+        old: &Value,
+    ) {
         if !prepare_subresource(self, subresource, situation, object, old) {
             drop_disabled(situation.features, object, Some(old), REPLICAS_GATED);
         }
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec_rules(object, &Options::for_template(situation.features), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec_rules(
             object,
@@ -62,7 +68,7 @@ impl Strategy for ReplicaSet {
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &Situation<'_>,
+        situation: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
@@ -80,7 +86,7 @@ fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     not_negative(spec, &["replicas", "minReadySeconds"], &path, errors);
-    // The reference speaks of a deployment here too.
+    // kube-apiserver speaks of a deployment here too.
     replica_template(spec, "deployment", &path, options, errors);
 }
 

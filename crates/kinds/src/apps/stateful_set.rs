@@ -13,7 +13,7 @@ use crate::gated::{Gated, drop_disabled};
 use crate::pod_spec::{set_template_defaults, warnings};
 use crate::tree::{default_nil, default_zero, is_zero, struct_mut, structs_mut, text};
 use crate::workload::{prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 const GATED: &[Gated] = &[Gated {
     feature: "MaxUnavailableStatefulSet",
@@ -50,32 +50,38 @@ impl Strategy for StatefulSet {
         }
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         drop_disabled(situation.features, object, None, GATED);
         prepare_create(situation.features, object, TEMPLATE);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         drop_disabled(situation.features, object, Some(old), GATED);
         prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.apps.v1.StatefulSetSpec");
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &mut Value,
+        old: &Value,
+    ) {
         prepare_subresource(self, subresource, situation, object, old);
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::validate(situation.features, object)
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate_update(situation.features, object, old)
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &Situation<'_>,
+        situation: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
@@ -91,7 +97,7 @@ impl Strategy for StatefulSet {
         let mut warnings = template_warnings(object, old, &["spec", "template"]);
         for (i, claim) in object.list_at(&["spec", "volumeClaimTemplates"]).iter().enumerate() {
             let at = FieldPath::new("spec").child("volumeClaimTemplates").index(i);
-            // On update the reference tells another path.
+            // On update kube-apiserver tells another path.
             let at = if old.is_some() { at.child("Spec") } else { at };
             warnings.extend(warnings::of_claim_spec(claim.get("spec").unwrap_or(&Value::Null), &at));
         }

@@ -8,7 +8,7 @@ use super::validation;
 use crate::conversion::autoscaling::{default_metric, drop_round_trip_annotations};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{clear_status, default_to, put_back};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct HorizontalPodAutoscaler;
 
@@ -34,25 +34,25 @@ impl Strategy for HorizontalPodAutoscaler {
         drop_round_trip_annotations(object);
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
         drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
         drop_disabled(situation.features, object, Some(old), GATED);
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::spec(situation.features, object, None)
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::spec(situation.features, object, Some(old))
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         for name in ["currentReplicas", "desiredReplicas"] {
             let replicas = object.int_at(&["status", name]).unwrap_or(0);

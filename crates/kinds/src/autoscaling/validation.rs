@@ -91,7 +91,7 @@ fn api_version_problem(api_version: &str, versions: ApiVersions) -> Option<Strin
 
 const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-/// Types with their fields, in the order in which the reference looks at these.
+/// Types with their fields, in the order in which kube-apiserver looks at these.
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
     ("External", "external"),

@@ -9,14 +9,14 @@ use super::job::set_failure_policy_defaults;
 use crate::pod_spec::set_template_defaults;
 use crate::tree::{default_nil, default_zero, keep};
 use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 const TEMPLATE: &[&str] = &["spec", "jobTemplate", "spec", "template"];
 
 /// Names of jobs, which end with a time, are no longer than 63 characters.
 const NAME_MAX: usize = 52;
 
-/// The path is the reference's.
+/// The path is kube-apiserver's.
 const TIME_ZONE_IN_SCHEDULE: &str = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
 
 pub(super) struct CronJob;
@@ -33,19 +33,19 @@ impl Strategy for CronJob {
         set_template_defaults(job.object_entry("template"));
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         prepare_create(situation.features, object, TEMPLATE);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.batch.v1.CronJobSpec");
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validation::validate(situation.features, object, None, &mut errors);
         let name = object.str_at(&["metadata", "name"]);
@@ -56,7 +56,7 @@ impl Strategy for CronJob {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validation::validate(situation.features, object, Some(old), &mut errors);
         errors

@@ -13,7 +13,7 @@ use binnacle_schema::{Object, Value};
 use crate::pod_spec::set_template_defaults;
 use crate::tree::{default_nil, default_zero, is_nil, keep, struct_mut, structs_mut};
 use crate::workload::{dns_label_recommended, job_warnings, prepare_create, prepare_update};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 const TEMPLATE: &[&str] = &["spec", "template"];
 
@@ -65,7 +65,7 @@ impl Strategy for Job {
         labels.filter(|_| none).map(|labels| (LABELS, labels.clone()))
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         let labelled =
             object.object_at(&["spec", "template", "metadata", "labels"]).is_some_and(|labels| !labels.is_empty());
         if !object.bool_at(&["spec", "manualSelector"]) {
@@ -78,17 +78,17 @@ impl Strategy for Job {
         }
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.batch.v1.JobSpec");
         default_labels(object);
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
         default_labels(object);
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validation::validate(situation.features, object, None, &mut errors);
         errors
@@ -98,14 +98,14 @@ impl Strategy for Job {
         MetadataCheck::AllThenChange
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validation::validate(situation.features, object, Some(old), &mut errors);
         validation::validate_change(situation.features, object, old, &mut errors);
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         status::validate(object, old)
     }
 

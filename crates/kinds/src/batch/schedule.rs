@@ -1,4 +1,4 @@
-//! Schedules of cron jobs, `0 3 * * mon-fri` or `@daily`, as the cron library of the reference reads them.
+//! Schedules of cron jobs, `0 3 * * mon-fri` or `@daily`, as the cron library of kube-apiserver reads them.
 
 use binnacle_meta::{go_quote, int_error};
 
@@ -45,7 +45,7 @@ fn without_zone(schedule: &str) -> Result<&str, String> {
     let Some(rest) = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ=")) else {
         return Ok(schedule);
     };
-    // The reference falls over a zone that nothing follows, and says so.
+    // kube-apiserver falls over a zone that nothing follows, and says so.
     let Some((zone, rest)) = rest.split_once(' ') else {
         return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
     };

@@ -8,7 +8,7 @@ use binnacle_schema::{Object, Value};
 use super::validation::{self, Endpoint};
 use crate::Features;
 use crate::prepare::{objects_at, put_back};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct CertificateSigningRequest;
 
@@ -16,19 +16,25 @@ const CONDITIONS: &[&str] = &["status", "conditions"];
 
 impl Strategy for CertificateSigningRequest {
     /// Forgets whom the request says it is from; the registry's hook for this kind writes down who asks.
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let spec = object.make_at(&["spec"]);
         ["username", "uid", "groups", "extra"].iter().for_each(|field| drop(spec.remove(field)));
         object.make_object().insert("status", Object::new());
     }
 
     /// Nothing but metadata changes through the main endpoint.
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back(object, old, "status");
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &mut Value,
+        old: &Value,
+    ) {
         put_back(object, old, "spec");
         if subresource == "approval" {
             stamp_conditions(object, old, situation.now);
@@ -46,15 +52,21 @@ impl Strategy for CertificateSigningRequest {
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::create(object)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::update(object, old, Endpoint::Main)
     }
 
-    fn validate_subresource(&self, subresource: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        _: &StrategyContext<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
         let endpoint = if subresource == "approval" { Endpoint::Approval } else { Endpoint::Status };
         validation::update(object, old, endpoint)
     }
@@ -107,7 +119,7 @@ mod tests {
     use super::*;
     use binnacle_schema::value;
 
-    static SITUATION: LazyLock<Situation<'static>> = LazyLock::new(|| crate::testing::situation(""));
+    static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation(""));
 
     #[test]
     fn approval_changes_conditions_only() {

@@ -7,7 +7,7 @@ use binnacle_validation::names;
 use super::{pem, signer_name, x509};
 use crate::Features;
 use crate::checks::{immutable, invalid_each, spec_path};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 const BUNDLE_MAX: usize = 1024 * 1024;
 
@@ -17,13 +17,13 @@ const BUNDLE: &[&str] = &["spec", "trustBundle"];
 pub(crate) struct ClusterTrustBundle;
 
 impl Strategy for ClusterTrustBundle {
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = name_and_signer(object);
         bundle(object.str_at(BUNDLE), &spec_path().child("trustBundle"), &mut errors);
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = name_and_signer(object);
         if object.str_at(BUNDLE) != old.str_at(BUNDLE) {
             bundle(object.str_at(BUNDLE), &spec_path().child("trustBundle"), &mut errors);

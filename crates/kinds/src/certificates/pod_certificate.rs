@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown, Time};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, Time};
 use binnacle_schema::Value;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ED25519, RSA_PSS_2048_8192_SHA256, UnparsedPublicKey,
@@ -20,7 +20,7 @@ const MINUTE: i64 = 60;
 
 /// An error that does not show the value.
 pub(super) fn omitted(path: &FieldPath, detail: &str) -> FieldError {
-    FieldError::invalid(path, Shown::raw(detail), "")
+    FieldError::invalid(path, ErrorValue::raw(detail), "")
 }
 
 /// What is wrong with the request that holds the key.
@@ -120,7 +120,7 @@ pub(super) fn issued_problem(request: &Value, old: &Value, now: i64) -> FieldErr
     let lifetime = to - from;
     let max = request.int_at(&["spec", "maxExpirationSeconds"]).unwrap_or(0);
     let lifetime_problem = |detail: &str| {
-        let shown = Shown::raw(i128::from(lifetime).saturating_mul(1_000_000_000).to_string());
+        let shown = ErrorValue::raw(i128::from(lifetime).saturating_mul(1_000_000_000).to_string());
         FieldError::invalid(&chain_path, shown, detail)
     };
     let found = if before != from {

@@ -10,7 +10,7 @@ use super::pod_certificate::{issued_problem, omitted, proof_problem, stub_reques
 use super::signer_name;
 use crate::checks::{immutable_struct, member, spec_path};
 use crate::prepare::{clear_status, put_back, put_back_metadata, semantically_equal};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 const UID_MAX: usize = 128;
 const REQUEST_MAX: usize = 10 * 1024;
@@ -24,20 +24,20 @@ const ENDS: [&str; 3] = ["Issued", "Denied", "Failed"];
 pub(crate) struct PodCertificateRequest;
 
 impl Strategy for PodCertificateRequest {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
         let signer = spec.str_at(&["signerName"]);
@@ -67,7 +67,7 @@ impl Strategy for PodCertificateRequest {
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (object.get("spec"), old.get("spec"));
         immutable_struct(
@@ -80,7 +80,13 @@ impl Strategy for PodCertificateRequest {
         errors
     }
 
-    fn validate_subresource(&self, _: &str, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(
+        &self,
+        _: &str,
+        situation: &StrategyContext<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (status, path) = (member(object, "status"), FieldPath::new("status"));
         let list = status.list_at(&["conditions"]);
@@ -162,7 +168,7 @@ fn key(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
 fn end_conditions(conditions: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let mut ended = false;
     for (i, condition) in errors.while_room(conditions.iter().enumerate()) {
-        // The reference makes a member of the index here.
+        // kube-apiserver makes a member of the index here.
         let at = path.child("conditions").child(&format!("[{i}]"));
         let kind = condition.str_at(&["type"]);
         if !ENDS.contains(&kind) {

@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::repeated;
 
@@ -96,7 +96,7 @@ fn validate(request: &Value, old: Option<&Value>) -> FieldErrors {
     if let Some(problem) = request_problem(encoded) {
         // No bytes are not the same as none.
         let absent = present(spec, "request").is_none();
-        let shown = if absent { Shown::raw("null") } else { encoded.into() };
+        let shown = if absent { ErrorValue::raw("null") } else { encoded.into() };
         errors.push(FieldError::invalid(&path.child("request"), shown, problem));
     }
     usages(spec, old.map(|old| member(old, "spec")), &path, &mut errors);

@@ -46,6 +46,46 @@ fn events() {
     );
 }
 
+/// What is said once is said of all versions, and what is not said is as it was then.
+#[test]
+fn definitions_of_old() {
+    let (convert, back) =
+        conversion("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition").expect("conversion");
+    let old = |members: &str| object("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition", members);
+    let new = |members: &str| object("apiextensions.k8s.io", "v1", "CustomResourceDefinition", members);
+    for (from, to) in [
+        (
+            r#""metadata":{"name":"as.a"},"spec":{"group":"a","version":"v1","names":{"plural":"as","kind":"A"}}"#,
+            r#""metadata":{"name":"as.a"},"spec":{"group":"a","names":{"plural":"as","singular":"a","kind":"A","listKind":"AList"},
+            "scope":"Namespaced","versions":[{"name":"v1","served":true,"storage":true}],"conversion":{"strategy":"None"},
+            "preserveUnknownFields":true},"status":{"storedVersions":["v1"]}"#,
+        ),
+        (
+            r#""metadata":{"name":"as.a"},"spec":{"group":"a","version":"v1","scope":"Cluster",
+            "names":{"plural":"as","singular":"one","kind":"A","listKind":"As"},
+            "versions":[{"name":"v1","served":true,"storage":false},{"name":"v2","served":true,"storage":true}],
+            "validation":{"openAPIV3Schema":{"type":"object"}},"subresources":{"status":{}},
+            "additionalPrinterColumns":[{"name":"c","type":"string","JSONPath":".spec.c"}],
+            "conversion":{"strategy":"Webhook","webhookClientConfig":{"service":{"namespace":"n","name":"s"}}}}"#,
+            r#""metadata":{"name":"as.a"},"spec":{"group":"a","scope":"Cluster",
+            "names":{"plural":"as","singular":"one","kind":"A","listKind":"As"},
+            "versions":[{"name":"v1","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}},
+            "subresources":{"status":{}},"additionalPrinterColumns":[{"name":"c","type":"string","jsonPath":".spec.c"}]},
+            {"name":"v2","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}},
+            "subresources":{"status":{}},"additionalPrinterColumns":[{"name":"c","type":"string","jsonPath":".spec.c"}]}],
+            "conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"namespace":"n","name":"s","port":443}},
+            "conversionReviewVersions":["v1beta1"]}},"preserveUnknownFields":true},"status":{"storedVersions":["v2"]}"#,
+        ),
+    ] {
+        let (mut got, want) = (old(from), new(to));
+        convert(&mut got);
+        assert_eq!(json::to_string(&got), json::to_string(&want));
+        back(&mut got);
+        convert(&mut got);
+        assert_eq!(json::to_string(&got), json::to_string(&want));
+    }
+}
+
 #[test]
 fn autoscaler_of_utilization() {
     check(

@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 use super::strategy_name;
 use crate::checks::{member, present, spec_path};
 use crate::gated::{Gated, drop_disabled};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct Lease;
 
@@ -21,15 +21,15 @@ impl Strategy for Lease {
         false
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         drop_disabled(situation.features, object, Some(old), GATED);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
         if let Some(duration) = spec.int_at(&["leaseDurationSeconds"]).filter(|seconds| *seconds <= 0) {

@@ -8,7 +8,7 @@ use super::semantic_version::SemanticVersion;
 use super::{STRATEGY, strategy_name};
 use crate::Features;
 use crate::checks::{immutable, member, spec_path};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct LeaseCandidate;
 
@@ -17,7 +17,7 @@ impl Strategy for LeaseCandidate {
         false
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
         if spec.str_at(&["leaseName"]).is_empty() {
@@ -57,7 +57,7 @@ impl Strategy for LeaseCandidate {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         const NAME: &[&str] = &["spec", "leaseName"];
         let mut errors = self.validate(situation, object);
         immutable(&spec_path().child("leaseName"), object.at(NAME), old.at(NAME), &mut errors);

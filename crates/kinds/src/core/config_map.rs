@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_validation::{checks, names};
 
 use super::secret::decoded_len;
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 /// The values of a config map or secret together have at most so many bytes.
 pub(super) const DATA_MAX: usize = 1024 * 1024;
@@ -20,7 +20,7 @@ impl Strategy for ConfigMap {
         MetadataCheck::ChangeThenAll
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let none = Object::new();
         let data = object.object_at(&["data"]).unwrap_or(&none);
@@ -44,7 +44,7 @@ impl Strategy for ConfigMap {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = unchanged_if_immutable(object, old, &["data", "binaryData"]);
         errors.extend(self.validate(situation, object));
         errors

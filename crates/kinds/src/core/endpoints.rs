@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 use binnacle_validation::{checks, endpoint, ip, ports};
 
 use crate::tree::{default_zero, structs_mut};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
@@ -25,7 +25,7 @@ impl Strategy for Endpoints {
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         for (i, subset) in errors.while_room(object.list_at(&["subsets"]).iter().enumerate()) {
             subset_rules(subset, &FieldPath::new("subsets").index(i), &mut errors);
@@ -34,7 +34,7 @@ impl Strategy for Endpoints {
     }
 
     /// What older versions accepted stays as long as nobody changes it.
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let errors = self.validate(situation, object);
         if object.list_at(&["subsets"]) == old.list_at(&["subsets"]) { FieldErrors::new() } else { errors }
     }

@@ -8,7 +8,7 @@ use binnacle_validation::{checks, names};
 
 use crate::equality::equal;
 use crate::tree::member;
-use crate::{Situation, Strategy, internal};
+use crate::{Strategy, StrategyContext, internal};
 
 const NAME_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
@@ -24,7 +24,7 @@ impl Strategy for Event {
         false
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = legacy(situation, object);
         if is_lenient(situation) {
             return errors;
@@ -56,7 +56,7 @@ impl Strategy for Event {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = legacy(situation, object);
         if is_lenient(situation) {
             return errors;
@@ -64,7 +64,7 @@ impl Strategy for Event {
         if object.get("series") != old.get("series") {
             series(object, &mut errors);
         }
-        // The reference looks at the reason twice.
+        // kube-apiserver looks at the reason twice.
         for name in ["involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count"] {
             unchanged(name, object, old, &mut errors);
         }
@@ -85,11 +85,11 @@ impl Strategy for Event {
 }
 
 /// Requests in these versions are held to the rules of old alone.
-fn is_lenient(situation: &Situation<'_>) -> bool {
+fn is_lenient(situation: &StrategyContext<'_>) -> bool {
     matches!(situation.api_version, "v1" | "events.k8s.io/v1beta1")
 }
 
-fn legacy(situation: &Situation<'_>, object: &Value) -> FieldErrors {
+fn legacy(situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let namespace = object.str_at(&["metadata", "namespace"]);
     let involved = object.str_at(&["involvedObject", "namespace"]);
@@ -145,7 +145,7 @@ fn unchanged(name: &str, object: &Value, old: &Value, errors: &mut FieldErrors) 
     unchanged_as(name, name, object, old, errors);
 }
 
-/// `name` is what the reference calls the member internally.
+/// `name` is what kube-apiserver calls the member internally.
 fn unchanged_as(name: &str, member: &str, object: &Value, old: &Value, errors: &mut FieldErrors) {
     let definition = match member {
         "involvedObject" | "related" => "io.k8s.api.core.v1.ObjectReference",
@@ -181,8 +181,8 @@ mod tests {
     use super::*;
     use binnacle_schema::value;
 
-    fn situation(api_version: &str) -> Situation<'_> {
-        Situation { api_version, ..crate::testing::situation("ns") }
+    fn situation(api_version: &str) -> StrategyContext<'_> {
+        StrategyContext { api_version, ..crate::testing::situation("ns") }
     }
 
     fn texts(errors: &FieldErrors) -> Vec<String> {

@@ -6,7 +6,7 @@ use binnacle_meta::FieldErrors;
 use binnacle_schema::{Object, Value};
 
 use crate::tree::{struct_mut, structs_mut, text};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
@@ -33,14 +33,14 @@ impl Strategy for LimitRange {
     }
 
     /// Who names it in no way gets a random name, as in kube-apiserver: the new uid is one.
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let uid = object.str_at(&["metadata", "uid"]).to_owned();
         if object.str_at(&["metadata", "name"]).is_empty() && !uid.is_empty() {
             object.make_at(&["metadata"]).insert("name", uid);
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::validate(object)
     }
 }

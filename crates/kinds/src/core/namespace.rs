@@ -6,7 +6,7 @@ use binnacle_validation::{checks, metadata, names};
 
 use crate::Features;
 use crate::tree::{default_zero, keep, keep_at, struct_mut, text};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 const FINALIZER: &str = "kubernetes";
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -19,7 +19,7 @@ impl Strategy for Namespace {
         default_zero(object.make_at(&["status"]), "phase", "Active");
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         // A generated name is known only now.
         label_with_name(object);
         object.make_object().insert("status", value!({"phase": "Active"}));
@@ -33,13 +33,13 @@ impl Strategy for Namespace {
         }
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep_at(object, old, &["spec", "finalizers"]);
         keep(object, old, "status");
     }
 
     /// `finalize` is the only way to change `spec.finalizers`.
-    fn prepare_for_subresource(&self, subresource: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, subresource: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, if subresource == "finalize" { "status" } else { "spec" });
     }
 
@@ -51,7 +51,7 @@ impl Strategy for Namespace {
         MetadataCheck::AllThenChange
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("spec").child("finalizers");
         object
@@ -62,7 +62,13 @@ impl Strategy for Namespace {
         errors
     }
 
-    fn validate_subresource(&self, subresource: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(
+        &self,
+        subresource: &str,
+        _: &StrategyContext<'_>,
+        object: &Value,
+        _: &Value,
+    ) -> FieldErrors {
         let mut errors = FieldErrors::new();
         if subresource == "finalize" {
             let path = FieldPath::new("spec").child("finalizers");

@@ -9,7 +9,7 @@ use binnacle_validation::ip;
 
 use crate::gated::{Gated, drop_disabled};
 use crate::tree::{is_nil, keep, remove_at, struct_mut, text};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 use binnacle_validation::pod_resources as resources;
 
 pub(super) struct Node;
@@ -34,13 +34,13 @@ impl Strategy for Node {
     }
 
     /// Nodes register with their status: it stays. Dynamic configuration is gone.
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         remove_at(object, &["spec", "configSource"]);
         remove_at(object, &["status", "config"]);
         drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         if old.at(&["spec", "configSource"]).is_none_or(Value::is_null) {
             remove_at(object, &["spec", "configSource"]);
@@ -48,7 +48,7 @@ impl Strategy for Node {
         drop_disabled(situation.features, object, Some(old), GATED);
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
         if old.at(&["status", "config"]).is_none_or(Value::is_null) {
             remove_at(object, &["status", "config"]);
@@ -59,19 +59,19 @@ impl Strategy for Node {
         MetadataCheck::AllThenChange
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validation::node(object, &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         validation::update(object, old, &mut errors);
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         validation::update(object, old, &mut errors);
         errors

@@ -12,7 +12,7 @@ use crate::node::deprecated_labels_in_term;
 
 use crate::pod_spec::set_remote_volume_defaults;
 use crate::tree::{default_nil, default_zero, keep, struct_mut};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(super) struct PersistentVolume;
 
@@ -31,17 +31,17 @@ impl Strategy for PersistentVolume {
         set_remote_volume_defaults(spec);
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         let status = value!({"phase": "Pending", "lastPhaseTransitionTime": (now(situation))});
         object.make_object().insert("status", status);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
     }
 
     /// The time of the last change of phase is kept by the server for clients that do not.
-    fn prepare_for_subresource(&self, _: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
         let time = |object: &Value| object.at(&["status", "lastPhaseTransitionTime"]).filter(|t| !t.is_null()).cloned();
         let (new_time, old_time) = (time(object), time(old));
@@ -60,7 +60,7 @@ impl Strategy for PersistentVolume {
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::validate(object, None)
     }
 
@@ -68,7 +68,7 @@ impl Strategy for PersistentVolume {
         MetadataCheck::ChangeThenAll
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate_update(object, old)
     }
 
@@ -111,7 +111,7 @@ fn warnings(object: &Value) -> Vec<String> {
     warnings
 }
 
-fn now(situation: &Situation<'_>) -> String {
+fn now(situation: &StrategyContext<'_>) -> String {
     Time::from_unix(situation.now, 0).to_string()
 }
 
@@ -129,7 +129,7 @@ mod tests {
             }
             value!({"status": status, "spec": {}})
         };
-        let situation = Situation { now: 60, ..crate::testing::situation("") };
+        let situation = StrategyContext { now: 60, ..crate::testing::situation("") };
         for (old, new, want) in [
             (status("Pending", Some(t)), status("Pending", None), Some(t)),
             (status("Pending", None), status("Pending", None), None),

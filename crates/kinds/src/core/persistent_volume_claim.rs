@@ -9,7 +9,7 @@ use binnacle_validation::pod_resources as resources;
 use crate::Features;
 use crate::pod_spec::{set_claim_spec_defaults, warnings};
 use crate::tree::{default_zero, is_nil, keep, struct_mut, text};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 /// Named the class before there was a field for it.
 const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -34,22 +34,22 @@ impl Strategy for PersistentVolumeClaim {
         lacks
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         object.make_object().remove("status");
         settle_data_source(situation.features, object.make_at(&["spec"]), None);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         settle_data_source(situation.features, object.make_at(&["spec"]), old.get("spec"));
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
         // Feature gate `PersistentVolumeClaimUnusedSinceTime` is off and drops nothing: it is the controller's.
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::validate(object, None)
     }
 
@@ -57,11 +57,11 @@ impl Strategy for PersistentVolumeClaim {
         MetadataCheck::ChangeThenAll
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate_update(object, old)
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         validation::validate_status(object)
     }
 

@@ -16,7 +16,7 @@ use crate::pod_spec::{
     drop_disabled_spec_fields, drop_disabled_status_fields, drop_init_container_annotations, set_spec_defaults,
 };
 use crate::tree::{default_nil, is_zero, keep, struct_mut, structs_mut, text};
-use crate::{DeleteGrace, Situation, Strategy, spec_generation};
+use crate::{DeleteGrace, Strategy, StrategyContext, spec_generation};
 
 pub(super) struct Pod;
 
@@ -39,7 +39,7 @@ impl Strategy for Pod {
         }
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         spec_generation(object, None, |_, _| true);
         // The class is computed once, unless the client knows it.
         let class = match object.str_at(&["status", "qosClass"]) {
@@ -54,13 +54,19 @@ impl Strategy for Pod {
         app_armor::copy_annotations(object);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         drop_disabled_fields(situation.features, object, Some(old));
         bump_generation(object, old);
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &mut Value,
+        old: &Value,
+    ) {
         match subresource {
             "ephemeralcontainers" => subresources::prepare_ephemeral_containers(object, old),
             "resize" => subresources::prepare_resize(situation.features, object, old),
@@ -73,18 +79,18 @@ impl Strategy for Pod {
         bump_generation(object, old);
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::validate_create(situation.features, object)
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate_update(situation.features, object, old)
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &Situation<'_>,
+        situation: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {

@@ -7,7 +7,7 @@ use crate::equality::equal_at;
 use crate::pod_spec::set_template_defaults;
 use crate::pod_spec::validation::{self, Options};
 use crate::workload::{drop_disabled_template_fields, template_warnings};
-use crate::{Situation, Strategy, spec_generation};
+use crate::{Strategy, StrategyContext, spec_generation};
 
 pub(super) struct PodTemplate;
 
@@ -16,12 +16,12 @@ impl Strategy for PodTemplate {
         set_template_defaults(object.make_at(&["template"]));
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         spec_generation(object, None, |_, _| true);
         drop_disabled_template_fields(situation.features, object, None, &["template"]);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         drop_disabled_template_fields(situation.features, object, Some(old), &["template"]);
         spec_generation(object, Some(old), |object, old| {
             !equal_at("io.k8s.api.core.v1.PodTemplateSpec", object, old, &["template"])
@@ -32,11 +32,11 @@ impl Strategy for PodTemplate {
         template_warnings(object, old, &["template"])
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validate(object, &Options::for_template(situation.features))
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validate(object, &Options::for_update(situation.features, old.get("template").unwrap_or(&Value::Null)))
     }
 }

@@ -11,7 +11,7 @@ use crate::workload::validation::{lasting_template, mismatch, not_more, not_nega
 use crate::workload::{
     dns_label_recommended, prepare_create, prepare_subresource, prepare_update, template_warnings, validate_subresource,
 };
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 /// The template may be absent here.
 const TEMPLATE: &[&str] = &["spec", "template"];
@@ -31,30 +31,36 @@ impl Strategy for ReplicationController {
         }
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         prepare_create(situation.features, object, TEMPLATE);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         prepare_update(situation.features, object, old, TEMPLATE, "io.k8s.api.core.v1.ReplicationControllerSpec");
     }
 
-    fn prepare_for_subresource(&self, subresource: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(
+        &self,
+        subresource: &str,
+        situation: &StrategyContext<'_>,
+        object: &mut Value,
+        old: &Value,
+    ) {
         prepare_subresource(self, subresource, situation, object, old);
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         spec_rules(object, &Options::for_template(situation.features))
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         spec_rules(object, &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)))
     }
 
     fn validate_subresource(
         &self,
         subresource: &str,
-        situation: &Situation<'_>,
+        situation: &StrategyContext<'_>,
         object: &Value,
         old: &Value,
     ) -> FieldErrors {
@@ -69,7 +75,7 @@ impl Strategy for ReplicationController {
                 warnings.extend(template_warnings(object, None, TEMPLATE));
                 warnings
             }
-            // On update the reference looks at the old template.
+            // On update kube-apiserver looks at the old template.
             Some(old) if generation(old) != generation(object) => template_warnings(old, None, TEMPLATE),
             Some(_) => Vec::new(),
         }

@@ -10,7 +10,7 @@ use binnacle_validation::checks;
 
 use super::config_map::{DATA_MAX, key_rules, unchanged_if_immutable};
 use crate::tree::{default_zero, is_zero, keep};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(super) struct Secret;
 
@@ -29,13 +29,13 @@ impl Strategy for Secret {
         }
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         if is_zero(object.make_object(), "type") {
             keep(object, old, "type");
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let none = Object::new();
         let data = object.object_at(&["data"]).unwrap_or(&none);
@@ -53,7 +53,7 @@ impl Strategy for Secret {
         MetadataCheck::ChangeThenAll
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let kind = object.str_at(&["type"]);
         checks::immutable(&FieldPath::new("type"), kind == old.str_at(&["type"]), kind, &mut errors);

@@ -10,7 +10,7 @@ use binnacle_validation::names;
 
 use crate::Features;
 use crate::tree::{default_nil, default_zero, is_nil, keep, structs_mut, text};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 const CLIENT_IP_TIMEOUT: i64 = 3 * 60 * 60;
 
@@ -35,13 +35,13 @@ impl Strategy for Service {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         object.make_object().remove("status");
         allocated::fill_cluster_ips(object);
         type_change::drop_internal_policy(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         // What a client has left out counts as unchanged when it is looked at what a new type makes meaningless.
         allocated::keep_allocated(object, old);
@@ -50,7 +50,7 @@ impl Strategy for Service {
         type_change::drop_internal_policy(object);
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "spec");
     }
 
@@ -63,15 +63,15 @@ impl Strategy for Service {
         }
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::validate(object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate_update(object, old)
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         validation::validate_status(object, old)
     }
 

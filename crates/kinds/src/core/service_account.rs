@@ -2,18 +2,18 @@
 
 use binnacle_schema::{Object, Value};
 
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
 pub(super) struct ServiceAccount;
 
 impl Strategy for ServiceAccount {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clean_secret_references(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, _: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, _: &Value) {
         clean_secret_references(object);
     }
 

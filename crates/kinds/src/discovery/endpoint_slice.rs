@@ -10,7 +10,7 @@ use super::validation;
 use crate::checks::{immutable, items};
 
 use crate::prepare::{default_to, first_generation, next_generation, objects_at, semantically_equal};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct EndpointSlice;
 
@@ -26,12 +26,12 @@ impl Strategy for EndpointSlice {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
         drop_topology(object, None);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["addressType", "endpoints", "ports"]);
         if !semantically_equal(object.at(LABELS), old.at(LABELS)) {
             let generation = old.int_at(&["metadata", "generation"]).unwrap_or(0) + 1;
@@ -40,11 +40,11 @@ impl Strategy for EndpointSlice {
         drop_topology(object, Some(old));
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validation::slice(object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = validation::slice(object, Some(old));
         let path = FieldPath::new("addressType");
         immutable(&path, object.get("addressType"), old.get("addressType"), &mut errors);

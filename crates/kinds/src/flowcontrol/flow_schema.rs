@@ -7,7 +7,7 @@ use binnacle_validation::{checks, names};
 
 use crate::checks::{invalid_each, items, member, one_of, present, spec_path, texts};
 use crate::prepare::{default_zero_to, semantically_equal};
-use crate::{MetadataCheck, Situation, Strategy, internal};
+use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
 const PRECEDENCE_MAX: i64 = 10000;
 
@@ -24,19 +24,19 @@ impl Strategy for FlowSchema {
         default_zero_to(object.make_at(&["spec"]), "matchingPrecedence", 1000i64);
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         super::prepare_for_create(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         super::prepare_for_update(object, old);
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         super::prepare_for_status(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let name = object.str_at(&["metadata", "name"]);
         validate_spec(object, name, &mut errors);
@@ -51,7 +51,7 @@ impl Strategy for FlowSchema {
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         super::status_errors(object)
     }
 }

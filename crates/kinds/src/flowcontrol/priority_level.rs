@@ -5,7 +5,7 @@ use binnacle_schema::{Value, value};
 
 use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{default_to, default_zero_to, semantically_equal};
-use crate::{MetadataCheck, Situation, Strategy, internal};
+use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
 /// What kept the difference between zero and nothing in v1beta3; the stored version does without.
 const PRESERVED_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
@@ -40,19 +40,19 @@ impl Strategy for PriorityLevelConfiguration {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         super::prepare_for_create(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         super::prepare_for_update(object, old);
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         super::prepare_for_status(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let name = object.str_at(&["metadata", "name"]);
         if object.at(&["metadata", "annotations", PRESERVED_ZERO]).is_some() {
@@ -66,7 +66,7 @@ impl Strategy for PriorityLevelConfiguration {
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         super::status_errors(object)
     }
 }

@@ -9,7 +9,7 @@ use binnacle_validation::{ip, names, ports};
 
 use crate::checks::{invalid_each, items, member, present, required_path_segment, spec_path};
 use crate::prepare::{clear_status, first_generation, is_set, next_generation, put_back};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 /// What named the class before there was a field for it.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -21,17 +21,17 @@ impl Strategy for Ingress {
         MetadataCheck::ChangeThenAll
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
         next_generation(object, old, &["spec"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec(object, Leniency::default(), &mut errors);
         let annotation = object.at(&["metadata", "annotations", CLASS_ANNOTATION]).and_then(Value::as_str);
@@ -46,13 +46,13 @@ impl Strategy for Ingress {
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec(object, Leniency::of(old), &mut errors);
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("status").child("loadBalancer");
         let known: HashSet<&str> =

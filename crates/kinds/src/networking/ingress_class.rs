@@ -7,7 +7,7 @@ use binnacle_validation::{domains, names};
 use super::ingress::local_reference;
 use crate::checks::{immutable_as, invalid_each, member, present, spec_path};
 use crate::prepare::{default_to, first_generation, next_generation};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 const CONTROLLER_MAX: usize = 250;
 
@@ -24,15 +24,15 @@ impl Strategy for IngressClass {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
         let controller = spec.str_at(&["controller"]);
@@ -47,7 +47,7 @@ impl Strategy for IngressClass {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         const CONTROLLER: &[&str] = &["spec", "controller"];
         let mut errors = FieldErrors::new();
         let shown = || object.str_at(CONTROLLER).into();

@@ -6,14 +6,14 @@ use binnacle_validation::{ip, names};
 
 use crate::Features;
 use crate::checks::{immutable_struct, invalid_each, present, required_path_segment, spec_path};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 const PARENT: &[&str] = &["spec", "parentRef"];
 
 pub(crate) struct IpAddress;
 
 impl Strategy for IpAddress {
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = spec_path().child("parentRef");
         let Some(parent) = object.get("spec").and_then(|spec| present(spec, "parentRef")) else {
@@ -31,7 +31,7 @@ impl Strategy for IpAddress {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.at(PARENT), old.at(PARENT));
         immutable_struct(

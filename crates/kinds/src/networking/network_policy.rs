@@ -9,7 +9,7 @@ use binnacle_validation::{ip, names, ports, selectors};
 
 use crate::checks::{invalid_each, items, member, present, spec_path};
 use crate::prepare::{default_to, first_generation, next_generation_exact, objects_at};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 /// Each direction with the name of its peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
@@ -30,19 +30,19 @@ impl Strategy for NetworkPolicy {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation_exact(object, old, "spec");
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         spec(object, &Known::default())
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let any_label_value = selectors::is_invalid(old.at(&["spec", "podSelector"]));
         let ranges = ip_blocks(old).into_iter().flat_map(|(_, block)| ranges(block)).collect();
         spec(object, &Known { any_label_value, ranges })

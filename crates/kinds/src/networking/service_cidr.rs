@@ -7,34 +7,34 @@ use binnacle_validation::metadata::{IMMUTABLE, shown};
 
 use crate::checks::{spec_path, texts};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy, internal};
+use crate::{Strategy, StrategyContext, internal};
 
 const RANGES: &[&str] = &["spec", "cidrs"];
 
 pub(crate) struct ServiceCidr;
 
 impl Strategy for ServiceCidr {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec(object, &path(), &mut errors);
         errors
     }
 
     /// A second range may be added; all else stays.
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (new, old) = (object.list_at(RANGES), old.list_at(RANGES));
         let mut compare = |i: usize| {

@@ -7,7 +7,7 @@ use binnacle_validation::{checks, metadata, resource_names, tolerations};
 
 use super::deprecated_label;
 use crate::checks::{immutable, member, present};
-use crate::{MetadataCheck, Situation, Strategy, internal};
+use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
 pub(crate) struct RuntimeClass;
 
@@ -20,7 +20,7 @@ impl Strategy for RuntimeClass {
         false
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (handler, path) = (object.str_at(&["handler"]), FieldPath::new("handler"));
         if handler.is_empty() {
@@ -37,7 +37,7 @@ impl Strategy for RuntimeClass {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         immutable(&FieldPath::new("handler"), object.get("handler"), old.get("handler"), &mut errors);
         errors

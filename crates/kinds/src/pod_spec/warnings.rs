@@ -31,7 +31,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ("security.alpha.kubernetes.io/unsafe-sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
 ];
 
-/// Volume sources of drivers that are gone: the field, what the reference calls it, and what is said.
+/// Volume sources of drivers that are gone: the field, what kube-apiserver calls it, and what is said.
 const VOLUMES_BEFORE_EPHEMERAL: [(&str, &str, &str); 7] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),

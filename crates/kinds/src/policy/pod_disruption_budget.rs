@@ -6,7 +6,7 @@ use binnacle_validation::{conditions, numbers, selectors};
 
 use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{clear_status, first_generation, next_generation, put_back};
-use crate::{Situation, Strategy, internal};
+use crate::{Strategy, StrategyContext, internal};
 
 pub(crate) struct PodDisruptionBudget;
 
@@ -15,25 +15,25 @@ impl Strategy for PodDisruptionBudget {
         false
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
         next_generation(object, old, &["spec"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         spec(object, false)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         spec(object, selectors::is_invalid(old.at(&["spec", "selector"])))
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (status, path) = (member(object, "status"), FieldPath::new("status"));
         conditions::conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);

@@ -8,7 +8,7 @@ use super::validate_name;
 use crate::Features;
 use crate::checks::{invalid_each, items, one_of};
 use crate::prepare::{default_zero_to, objects_at};
-use crate::{MetadataCheck, Situation, Strategy, internal};
+use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -25,11 +25,11 @@ impl Strategy for ClusterRoleBinding {
         set_defaults(object);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validate(object, &["ClusterRole"], false)
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         same_role(object, old, &mut errors);
         errors
@@ -49,11 +49,11 @@ impl Strategy for RoleBinding {
         set_defaults(object);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validate(object, &["Role", "ClusterRole"], true)
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         same_role(object, old, &mut errors);
         errors

@@ -8,7 +8,7 @@ use binnacle_validation::selectors;
 use super::validate_name;
 use crate::Features;
 use crate::checks::{items, present};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct ClusterRole;
 
@@ -19,11 +19,11 @@ impl Strategy for ClusterRole {
         MetadataCheck::AllThenChange
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         cluster_role(object, false)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let selectors = old.list_at(&["aggregationRule", "clusterRoleSelectors"]);
         cluster_role(object, selectors.iter().any(|selector| selectors::is_invalid(Some(selector))))
     }
@@ -38,7 +38,7 @@ impl Strategy for Role {
         MetadataCheck::AllThenChange
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         rules(object, true, &mut errors);
         errors
@@ -60,9 +60,9 @@ fn cluster_role(role: &Value, any_label_value: bool) -> FieldErrors {
     }
     for (at, selector) in errors.while_room(items(aggregation, "clusterRoleSelectors", &path)) {
         selectors::label_selector(Some(selector), any_label_value, &at, &mut errors);
-        // The reference parses the selector once more, which fails for the same reasons and has nothing to show then.
+        // kube-apiserver parses the selector once more, which fails for the same reasons and has nothing to show then.
         if selectors::is_invalid(Some(selector)) {
-            errors.push(FieldError::invalid(&at, binnacle_meta::Shown::raw("null"), "invalid label selector."));
+            errors.push(FieldError::invalid(&at, binnacle_meta::ErrorValue::raw("null"), "invalid label selector."));
         }
     }
     errors

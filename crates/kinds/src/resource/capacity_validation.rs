@@ -90,7 +90,7 @@ fn valid_range(range: &Value, default: &str, max: &str, path: &FieldPath, errors
     }
     for reached in [Some(default), top].into_iter().flatten() {
         let distance = value(reached).saturating_sub(value(min));
-        // No number is a multiple of zero; the reference divides by it and fails the request.
+        // No number is a multiple of zero; kube-apiserver divides by it and fails the request.
         if distance.checked_rem(value(step)).is_none_or(|rest| rest != 0) {
             refuse("step", reached, format!("value is not a multiple of a given step ({step}) from ({min})"));
         }

@@ -57,7 +57,7 @@ fn validate_request(request: &Value, path: &FieldPath, errors: &mut FieldErrors)
         }
         (Some(_), true) => {
             let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
-            errors.push(FieldError::invalid(path, binnacle_meta::Shown::raw("null"), detail));
+            errors.push(FieldError::invalid(path, binnacle_meta::ErrorValue::raw("null"), detail));
         }
         (Some(exactly), false) => device_request(exactly, &path.child("exactly"), errors),
         (None, true) => {

@@ -9,7 +9,7 @@ use super::names::bounded;
 use crate::checks::{member, present, spec_path};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{first_generation, next_generation, semantically_equal};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct DeviceClass;
 
@@ -20,21 +20,21 @@ impl Strategy for DeviceClass {
         MetadataCheck::AllThenChange
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
         drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         next_generation(object, old, &["spec"]);
         drop_disabled(situation.features, object, Some(old), GATED);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         class(object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         class(object, Some(old))
     }
 }

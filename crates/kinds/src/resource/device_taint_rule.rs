@@ -10,7 +10,7 @@ use super::slice_validation::validate_taint;
 use crate::checks::{member, present, spec_path};
 use crate::prepare::{clear_status, first_generation, next_generation, put_back, put_back_metadata};
 use crate::storage::driver_name;
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 const TAINT: &[&str] = &["spec", "taint"];
 const CONDITIONS_MAX: usize = 8;
@@ -24,13 +24,13 @@ impl Strategy for DeviceTaintRule {
         absent.then(|| (ADDED, Time::from_unix(0, 0).to_string().into()))
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         date_taint(object.make_at(TAINT), situation.now);
         clear_status(object);
         first_generation(object);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let taint = object.make_at(TAINT);
         date_taint(taint, situation.now);
         // Another effect begins now, unless the client says when.
@@ -42,19 +42,19 @@ impl Strategy for DeviceTaintRule {
         next_generation(object, old, &["spec"]);
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         rule(object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         rule(object, old.at(TAINT))
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, _: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, _: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (list, path) = (object.list_at(&["status", "conditions"]), FieldPath::new("status").child("conditions"));
         conditions::conditions(list, &path, &mut errors);

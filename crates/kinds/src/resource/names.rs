@@ -157,7 +157,7 @@ pub(super) fn binding_conditions(object: &Value, path: &FieldPath, errors: &mut 
     for (missing, present, i) in [(&conditions, &failures, 0), (&failures, &conditions, 1)] {
         if missing.is_empty() && !present.is_empty() {
             let detail = format!("{} are required to use {}", NAMES[i], NAMES[1 - i]);
-            errors.push(FieldError::invalid(&path.child(NAMES[i]), binnacle_meta::Shown::raw("null"), detail));
+            errors.push(FieldError::invalid(&path.child(NAMES[i]), binnacle_meta::ErrorValue::raw("null"), detail));
         }
     }
 }

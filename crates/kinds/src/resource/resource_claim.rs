@@ -9,7 +9,7 @@ use super::{claim_validation, requests, status_validation};
 use crate::checks::{immutable_struct, member, spec_path};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct ResourceClaim;
 
@@ -42,38 +42,38 @@ impl Strategy for ResourceClaim {
         requests::set_defaults(version, object, &["spec", "devices", "requests"]);
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
         requests::drop_disabled_fields(situation.features, object, None, &["spec"]);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
         requests::drop_disabled_fields(situation.features, object, Some(old), &["spec"]);
     }
 
-    fn prepare_for_subresource(&self, _: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
         drop_deallocated(object, old);
         drop_disabled(situation.features, object, Some(old), STATUS);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let devices = member(member(object, "spec"), "devices");
         claim_validation::devices(devices, &spec_path().child("devices"), &mut errors);
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let spec = object.get("spec");
         immutable_struct("io.k8s.api.resource.v1.ResourceClaimSpec", &spec_path(), spec, old.get("spec"), &mut errors);
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         status_validation::status(object, old)
     }
 }

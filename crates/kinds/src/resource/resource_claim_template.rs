@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 use super::{claim_validation, requests};
 use crate::checks::{immutable_struct, member, spec_path};
 use crate::core::persistent_volume_claim::template_metadata;
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct ResourceClaimTemplate;
 
@@ -15,15 +15,15 @@ impl Strategy for ResourceClaimTemplate {
         requests::set_defaults(version, object, &["spec", "spec", "devices", "requests"]);
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         requests::drop_disabled_fields(situation.features, object, None, &["spec", "spec"]);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         requests::drop_disabled_fields(situation.features, object, Some(old), &["spec", "spec"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let template = member(object, "spec");
         template_metadata(template, &spec_path(), &mut errors);
@@ -32,12 +32,12 @@ impl Strategy for ResourceClaimTemplate {
         errors
     }
 
-    /// The reference checks the whole template once more, its metadata included, although nothing of it may change.
+    /// kube-apiserver checks the whole template once more, its metadata included, although nothing of it may change.
     fn checks_metadata_on_update(&self) -> MetadataCheck {
         MetadataCheck::AllThenChange
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let spec = object.get("spec");
         immutable_struct(

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, conditions, names};
@@ -11,7 +11,7 @@ use super::names::bounded;
 use crate::checks::{immutable_struct, member, present, spec_path};
 use crate::equality::equal;
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 const SPEC: &str = "io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestSpec";
 const STATUS: &str = "io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus";
@@ -24,34 +24,34 @@ const ERROR_MAX: usize = 256;
 pub(crate) struct ResourcePoolStatusRequest;
 
 impl Strategy for ResourcePoolStatusRequest {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         spec_rules(member(object, "spec"), &mut errors);
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         if !equal(SPEC, object.get("spec"), old.get("spec")) {
-            errors.push(FieldError::invalid(&spec_path(), Shown::raw("null"), "field is immutable"));
+            errors.push(FieldError::invalid(&spec_path(), ErrorValue::raw("null"), "field is immutable"));
         }
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = FieldPath::new("status");
         let (status, old_status) = (present(object, "status"), present(old, "status"));

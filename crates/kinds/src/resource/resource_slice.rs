@@ -6,7 +6,7 @@ use binnacle_schema::{Object, Value};
 use super::{date_taint, slice_validation};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{default_to, first_generation, next_generation, objects_at};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct ResourceSlice;
 
@@ -67,23 +67,23 @@ impl Strategy for ResourceSlice {
         }
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         date_taints(object, situation);
         first_generation(object);
         drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         date_taints(object, situation);
         next_generation(object, old, &["spec"]);
         drop_disabled(situation.features, object, Some(old), GATED);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         slice_validation::slice(object, None)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         slice_validation::slice(object, Some(old))
     }
 
@@ -104,7 +104,7 @@ fn default_multipliers(device: &mut Object) {
     }
 }
 
-fn date_taints(object: &mut Value, situation: &Situation<'_>) {
+fn date_taints(object: &mut Value, situation: &StrategyContext<'_>) {
     for device in objects_at(object, DEVICES) {
         let taints = device.get_mut("taints").and_then(Value::as_list_mut).into_iter().flatten();
         taints.for_each(|taint| date_taint(taint.make_object(), situation.now));

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value, json};
 use binnacle_validation::{checks, conditions, ip};
 
@@ -107,7 +107,7 @@ fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
         if !allocated.contains(&device(status)) {
             errors.push(FieldError::invalid(
                 at,
-                Shown::raw(device(status)),
+                ErrorValue::raw(device(status)),
                 "must be an allocated device in the claim",
             ));
         }
@@ -123,7 +123,7 @@ fn device_statuses(status: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
     let mut seen = HashSet::new();
     for (at, status) in errors.while_room(statuses.iter().filter(|(_, status)| !seen.insert(device(status)))) {
-        errors.push(FieldError::duplicate(at, Shown::raw(device(status))));
+        errors.push(FieldError::duplicate(at, ErrorValue::raw(device(status))));
     }
 }
 

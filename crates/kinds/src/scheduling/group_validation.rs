@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::checks;
 use binnacle_validation::metadata::{IMMUTABLE, shown};
@@ -28,7 +28,7 @@ pub(super) fn spec(features: &Features, spec: &Value, old: Option<&Value>, path:
     ];
     if let Some(old) = old {
         let changed = FIELDS.iter().filter(|field| !semantically_equal(spec.get(field), old.get(field)));
-        errors.extend(changed.map(|field| FieldError::invalid(&path.child(field), Shown::raw("null"), IMMUTABLE)));
+        errors.extend(changed.map(|field| FieldError::invalid(&path.child(field), ErrorValue::raw("null"), IMMUTABLE)));
         return;
     }
     if let Some(reference) = present(spec, "podGroupTemplateRef") {

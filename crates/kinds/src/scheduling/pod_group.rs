@@ -11,23 +11,23 @@ use crate::Features;
 use crate::checks::{items, member, spec_path};
 use crate::gated::drop_disabled;
 use crate::prepare::{clear_status, is_set, put_back, put_back_metadata, remove_at};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 use binnacle_validation::conditions::conditions;
 
 pub(crate) struct PodGroup;
 
 impl Strategy for PodGroup {
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
         drop_fields(situation.features, object, None);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
         drop_fields(situation.features, object, Some(old));
     }
 
-    fn prepare_for_subresource(&self, _: &str, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
         let on = situation.features.enabled("DRAWorkloadResourceClaims");
@@ -36,19 +36,19 @@ impl Strategy for PodGroup {
         }
     }
 
-    fn validate(&self, situation: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         group_validation::spec(situation.features, member(object, "spec"), None, &spec_path(), &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         group_validation::spec(situation.features, member(object, "spec"), old.get("spec"), &spec_path(), &mut errors);
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (status, path) = (member(object, "status"), FieldPath::new("status"));
         conditions(status.list_at(&["conditions"]), &path.child("conditions"), &mut errors);

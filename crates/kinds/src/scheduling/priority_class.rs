@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 
 use crate::checks::{immutable, one_of, present};
 use crate::prepare::{default_to, first_generation};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 /// The highest value that users may give.
 const HIGHEST: i64 = 1_000_000_000;
@@ -21,11 +21,11 @@ impl Strategy for PriorityClass {
         default_to(object.make_object(), "preemptionPolicy", "PreemptLowerPriority");
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         first_generation(object);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let name = object.str_at(&["metadata", "name"]);
         if name.starts_with("system-") {
@@ -50,7 +50,7 @@ impl Strategy for PriorityClass {
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         if value(object) != value(old) {
             errors.push(FieldError::forbidden(&FieldPath::new("value"), "may not be changed in an update."));

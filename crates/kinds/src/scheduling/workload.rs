@@ -1,6 +1,6 @@
 //! Workload: templates of pod groups (KEP-4671).
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::metadata::IMMUTABLE;
 use binnacle_validation::{checks, names};
@@ -10,7 +10,7 @@ use crate::Features;
 use crate::checks::{items, member, present, required_path_segment, spec_path};
 use crate::gated::drop_disabled;
 use crate::prepare::semantically_equal;
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct Workload;
 
@@ -18,15 +18,15 @@ const TEMPLATES: &[&str] = &["spec", "podGroupTemplates"];
 const TEMPLATES_MAX: usize = 8;
 
 impl Strategy for Workload {
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         drop_fields(situation.features, object, &[]);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         drop_fields(situation.features, object, old.list_at(TEMPLATES));
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
         if let Some(controller) = present(spec, "controllerRef") {
@@ -36,11 +36,11 @@ impl Strategy for Workload {
         errors
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         for name in ["controllerRef", "podGroupTemplates"] {
             if !semantically_equal(object.at(&["spec", name]), old.at(&["spec", name])) {
-                errors.push(FieldError::invalid(&spec_path().child(name), Shown::raw("null"), IMMUTABLE));
+                errors.push(FieldError::invalid(&spec_path().child(name), ErrorValue::raw("null"), IMMUTABLE));
             }
         }
         errors

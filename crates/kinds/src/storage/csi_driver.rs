@@ -7,7 +7,7 @@ use binnacle_validation::repeated;
 use crate::checks::{immutable, items, member, one_of, present, spec_path, texts};
 use crate::gated::{Gated, drop_disabled};
 use crate::prepare::{default_to, default_zero_to, is_set, next_generation, semantically_equal};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct CsiDriver;
 
@@ -28,16 +28,16 @@ impl Strategy for CsiDriver {
         default_to(spec, "seLinuxMount", false);
     }
 
-    fn prepare_for_create(&self, situation: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         drop_disabled(situation.features, object, None, GATED);
     }
 
-    fn prepare_for_update(&self, situation: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         drop_disabled(situation.features, object, Some(old), GATED);
         next_generation(object, old, &["spec"]);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
         // The first one is called so by mistake, and clients see it.
@@ -75,7 +75,7 @@ impl Strategy for CsiDriver {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         for (name, shown) in [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
         {

@@ -9,7 +9,7 @@ use binnacle_validation::repeated;
 
 use super::driver_name;
 use crate::checks::{immutable_as, items, member, spec_path, texts};
-use crate::{MetadataCheck, Situation, Strategy, internal};
+use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
 const NODE_ID_MAX: usize = 256;
 
@@ -20,7 +20,7 @@ impl Strategy for CsiNode {
         MetadataCheck::All
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let spec = member(object, "spec");
         let drivers = spec.list_at(&["drivers"]);
@@ -32,7 +32,7 @@ impl Strategy for CsiNode {
     }
 
     /// A driver stays as it registered itself, but for how many volumes it can attach.
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let drivers = |node: &Value| node.list_at(&["spec", "drivers"]).iter().map(without_count).collect::<Vec<_>>();
         let mut new_drivers: HashMap<String, Vec<Value>> = HashMap::new();

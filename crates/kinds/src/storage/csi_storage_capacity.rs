@@ -6,7 +6,7 @@ use binnacle_validation::{names, numbers, selectors};
 
 use crate::checks::{immutable, invalid_each, present};
 use crate::node::deprecated_labels_in_selector;
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct CsiStorageCapacity;
 
@@ -15,11 +15,11 @@ impl Strategy for CsiStorageCapacity {
         MetadataCheck::AllThenChange
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         validate(object, false)
     }
 
-    fn validate_update(&self, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = validate(object, selectors::is_invalid(old.get("nodeTopology")));
         for field in ["nodeTopology", "storageClassName"] {
             immutable(&FieldPath::new(field), object.get(field), old.get(field), &mut errors);

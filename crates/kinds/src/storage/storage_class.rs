@@ -13,7 +13,7 @@ use crate::checks::{immutable, invalid_each, items, one_of, present, texts};
 use crate::equality::equal_maps;
 use crate::node::deprecated_label;
 use crate::prepare::default_to;
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct StorageClass;
 
@@ -28,7 +28,7 @@ impl Strategy for StorageClass {
         default_to(class, "volumeBindingMode", "Immediate");
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         provisioner(object.str_at(&["provisioner"]), &FieldPath::new("provisioner"), &mut errors);
         parameters(object, false, &mut errors);
@@ -45,7 +45,7 @@ impl Strategy for StorageClass {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         if !equal_maps(object.get("parameters"), old.get("parameters")) {
             let given = shown(object.get("parameters"));
@@ -71,7 +71,7 @@ impl Strategy for StorageClass {
 }
 
 fn topologies(class: &Value, errors: &mut FieldErrors) {
-    // As many empty terms as there are terms precede the first one: the reference compares with them as well, so that
+    // As many empty terms as there are terms precede the first one: kube-apiserver compares with them as well, so that
     // an empty term is always reported.
     let count = class.list_at(&["allowedTopologies"]).len();
     let mut earlier: HashMap<Vec<(&str, Vec<&str>)>, usize> = HashMap::from([(Vec::new(), count)]);

@@ -8,7 +8,7 @@ use super::driver_name;
 use crate::checks::{immutable_struct, invalid_each, member, present, spec_path};
 use crate::core::persistent_volume;
 use crate::prepare::{clear_status, default_to, put_back, put_back_metadata};
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct VolumeAttachment;
 
@@ -29,20 +29,20 @@ impl Strategy for VolumeAttachment {
         }
     }
 
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (spec, path) = (member(object, "spec"), spec_path());
         driver_name(spec.str_at(&["attacher"]), &path.child("attacher"), &mut errors);
@@ -57,14 +57,20 @@ impl Strategy for VolumeAttachment {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.get("spec"), old.get("spec"));
         immutable_struct("io.k8s.api.storage.v1.VolumeAttachmentSpec", &spec_path(), new, old, &mut errors);
         errors
     }
 
-    fn validate_subresource(&self, _: &str, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(
+        &self,
+        _: &str,
+        situation: &StrategyContext<'_>,
+        object: &Value,
+        old: &Value,
+    ) -> FieldErrors {
         self.validate_update(situation, object, old)
     }
 }
@@ -98,7 +104,7 @@ fn status(status: &Value, errors: &mut FieldErrors) {
         let Some(error) = present(status, name) else { continue };
         let at = path.child(name);
         if error.str_at(&["message"]).len() > ERROR_MAX {
-            // The reference names the other limit here.
+            // kube-apiserver names the other limit here.
             errors.push(FieldError::too_long(&at.child("message"), METADATA_SIZE_MAX));
         }
         if let Some(code) = error.int_at(&["errorCode"]).filter(|code| *code < 0) {

@@ -5,7 +5,7 @@ use binnacle_schema::Value;
 
 use super::{parameters, provisioner};
 use crate::equality::equal_maps;
-use crate::{MetadataCheck, Situation, Strategy};
+use crate::{MetadataCheck, Strategy, StrategyContext};
 
 pub(crate) struct VolumeAttributesClass;
 
@@ -14,14 +14,14 @@ impl Strategy for VolumeAttributesClass {
         MetadataCheck::ChangeThenAll
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         provisioner(object.str_at(&["driverName"]), &FieldPath::new("driverName"), &mut errors);
         parameters(object, true, &mut errors);
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let same_driver = object.str_at(&["driverName"]) == old.str_at(&["driverName"]);
         let same_parameters = equal_maps(object.get("parameters"), old.get("parameters"));

@@ -7,25 +7,25 @@ use binnacle_validation::{conditions, names};
 
 use crate::checks::{immutable_struct, member, spec_path};
 use crate::prepare::{clear_status, put_back, put_back_metadata};
-use crate::{Situation, Strategy};
+use crate::{Strategy, StrategyContext};
 
 pub(crate) struct StorageVersionMigration;
 
 impl Strategy for StorageVersionMigration {
-    fn prepare_for_create(&self, _: &Situation<'_>, object: &mut Value) {
+    fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
     }
 
-    fn prepare_for_update(&self, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "status");
     }
 
-    fn prepare_for_subresource(&self, _: &str, _: &Situation<'_>, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         put_back(object, old, "spec");
         put_back_metadata(object, old);
     }
 
-    fn validate(&self, _: &Situation<'_>, object: &Value) -> FieldErrors {
+    fn validate(&self, _: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let path = spec_path().child("resource");
         let [resource, group] = ["resource", "group"].map(|name| object.str_at(&["spec", "resource", name]));
@@ -41,7 +41,7 @@ impl Strategy for StorageVersionMigration {
         errors
     }
 
-    fn validate_update(&self, situation: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = self.validate(situation, object);
         let (new, old) = (object.get("spec"), old.get("spec"));
         immutable_struct(
@@ -54,7 +54,7 @@ impl Strategy for StorageVersionMigration {
         errors
     }
 
-    fn validate_subresource(&self, _: &str, _: &Situation<'_>, object: &Value, old: &Value) -> FieldErrors {
+    fn validate_subresource(&self, _: &str, _: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let (status, path) = (member(object, "status"), FieldPath::new("status"));
         let version_path = path.child("resourceVersion");

@@ -1,4 +1,4 @@
-//! The reference's filled objects go to the stored version of their kind and come back as they were.
+//! kube-apiserver's filled objects go to the stored version of their kind and come back as they were.
 
 use binnacle_kinds::{conversion, tables};
 use binnacle_schema::{Limits, Value, canonical, decode, json};

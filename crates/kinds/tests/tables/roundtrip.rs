@@ -1,4 +1,4 @@
-//! The reference's filled objects: every member is in the tables, in their order, and what is always written is there.
+//! kube-apiserver's filled objects: every member is in the tables, in their order, and what is always written is there.
 //!
 //! The members are read in the order of the text, which `serde_json::Value` would lose.
 

@@ -114,7 +114,7 @@ fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError
                     return Err(FlagError::new("authorization-mode Webhook's authorization config file not passed"));
                 }
                 Some(file) => {
-                    // The name that the reference gives it.
+                    // The name that kube-apiserver gives it.
                     let mode = AuthorizerMode::Webhook(webhook_of(given, file)?);
                     authorizers.push(AuthorizerConfig { name: "default".to_owned(), mode });
                     continue;

@@ -157,7 +157,7 @@ impl FromFlags for Generic {
             if negative && duration.is_zero() { Err(FlagError::new(message)) } else { Ok(duration) }
         };
         let goaway_chance = f64::from(given.float("goaway-chance")?);
-        // As the reference has it, a single precision 0.02 too.
+        // As kube-apiserver has it, a single precision 0.02 too.
         if !(0.0..=0.020_000_001).contains(&goaway_chance) {
             return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
         }

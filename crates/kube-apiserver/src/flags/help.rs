@@ -1,4 +1,4 @@
-//! `--help`, in the layout of the reference: a heading per group, the descriptions of a group in one column.
+//! `--help`, in the layout of kube-apiserver: a heading per group, the descriptions of a group in one column.
 
 use super::table::{Flag, Group, Kind};
 

@@ -1,4 +1,4 @@
-//! Flags of the reference that change nothing here, each with the reason, so that its command lines start this server.
+//! Flags of kube-apiserver that change nothing here, each with the reason, so that its command lines start this server.
 //! Who gives one is told so in the log; `docs/flags.md` lists them.
 
 use super::parse::Given;

@@ -105,7 +105,7 @@ impl FromFlags for Serving {
             cert_dir: given.text("cert-dir").map(PathBuf::from),
             tls: tls_settings(given)?,
             named: named.collect::<Result<_, _>>()?,
-            // A number that is not positive means the default, as in the reference.
+            // A number that is not positive means the default, as in kube-apiserver.
             max_streams: u32::try_from(streams).ok().filter(|streams| *streams > 0),
             sharing: if sharing { PortSharing::Permitted } else { PortSharing::Refused },
         })

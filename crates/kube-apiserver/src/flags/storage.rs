@@ -187,7 +187,7 @@ impl FromFlags for Storage {
             compaction_interval: interval(given, "etcd-compaction-interval")?,
             count_metric_interval: interval(given, "etcd-count-metric-poll-period")?,
             size_metric_interval: interval(given, "etcd-db-metric-poll-interval")?,
-            // As in the reference, none stands for the default.
+            // As in kube-apiserver, none stands for the default.
             health_timeout: interval(given, "etcd-healthcheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             ready_timeout: interval(given, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             media_type,
@@ -260,7 +260,7 @@ fn uncached(given: &Given) -> Result<Uncached, FlagError> {
     Ok(if given.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
 }
 
-/// None when it is 0; as in the reference, a time that has passed is no interval either.
+/// None when it is 0; as in kube-apiserver, a time that has passed is no interval either.
 fn interval(given: &Given, name: &str) -> Result<Option<Duration>, FlagError> {
     Ok(Some(given.duration(name)?).filter(|interval| !interval.is_zero()))
 }

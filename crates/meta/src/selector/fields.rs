@@ -152,7 +152,7 @@ fn unescape(value: &str) -> Result<Text, SelectorError> {
                 Some(c) => return Err(wrong_escape(&format!("\\{c}"))),
                 None => return Err(wrong_escape("\\")),
             },
-            // The reference prints the character's number.
+            // kube-apiserver prints the character's number.
             ',' | '=' => {
                 let number = c as u32;
                 let message = format!("invalid field selector: unescaped character in value: {number}");

@@ -20,7 +20,7 @@ pub(super) enum Token {
 
 /// The tokens of `text` with their spelling, the last of them `EndOfString`.
 ///
-/// A NUL byte after a token separates, where a token would begin it ends the text: the reference's reader takes it for
+/// A NUL byte after a token separates, where a token would begin it ends the text: kube-apiserver's reader takes it for
 /// the end of its input.
 pub(super) fn tokens(text: &str) -> Vec<(Token, &str)> {
     let mut out = Vec::new();

@@ -93,7 +93,7 @@ impl Requirement {
         let path = FieldPath::new("values");
         let shown = || {
             let plain: Vec<&str> = values.iter().map(Text::as_str).collect();
-            crate::Shown::raw(serde_json::json!(plain).to_string())
+            crate::ErrorValue::raw(serde_json::json!(plain).to_string())
         };
         match operator {
             Operator::In | Operator::NotIn if values.is_empty() => {

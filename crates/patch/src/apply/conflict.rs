@@ -30,7 +30,7 @@ pub(super) struct Found {
 pub enum ApplyError {
     /// Ordered by manager.
     Conflicts(Vec<Conflict>),
-    /// Anything else, in the reference's words, which answers it with 500.
+    /// Anything else, in kube-apiserver's words, which answers it with 500.
     Failed(String),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn found(entry: &Entry, fields: &Set) -> Vec<Found> {
     fields.paths().into_iter().map(conflict).collect()
 }
 
-/// What the reference orders managers by.
+/// What kube-apiserver orders managers by.
 pub(super) fn identity(entry: &Entry) -> String {
     let text = |text: &str| json::to_string(&Value::from(text));
     let mut out = format!("{{\"manager\":{},\"operation\":{}", text(&entry.manager), text(entry.operation()));

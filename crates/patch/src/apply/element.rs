@@ -164,20 +164,20 @@ impl fmt::Display for PathElement {
                 f.write_str("[")?;
                 for (i, (name, value)) in fields.iter().enumerate() {
                     let comma = if i > 0 { "," } else { "" };
-                    write!(f, "{comma}{name}={}", Shown(value))?;
+                    write!(f, "{comma}{name}={}", DisplayValue(value))?;
                 }
                 f.write_str("]")
             }
-            Self::Value(value) => write!(f, "[={}]", Shown(value)),
+            Self::Value(value) => write!(f, "[={}]", DisplayValue(value)),
             Self::Index(at) => write!(f, "[{at}]"),
         }
     }
 }
 
-/// A value as the reference shows it in paths.
-pub(super) struct Shown<'v>(pub(super) &'v Value);
+/// A value as kube-apiserver shows it in paths.
+pub(super) struct DisplayValue<'v>(pub(super) &'v Value);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DisplayValue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Null => f.write_str("null"),
@@ -189,11 +189,13 @@ impl fmt::Display for Shown<'_> {
                 f.write_str("[")?;
                 for (i, item) in items.iter().enumerate() {
                     let comma = if i > 0 { "," } else { "" };
-                    write!(f, "{comma}{}", Shown(item))?;
+                    write!(f, "{comma}{}", DisplayValue(item))?;
                 }
                 f.write_str("]")
             }
-            Value::Object(object) => object.iter().try_for_each(|(name, value)| write!(f, "{name}={}", Shown(value))),
+            Value::Object(object) => {
+                object.iter().try_for_each(|(name, value)| write!(f, "{name}={}", DisplayValue(value)))
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct BadFields;
 /// How deep a set may nest: more than any object may.
 const MAX_DEPTH: usize = 300;
 
-/// Reads a set. Elements of an unknown kind are left out, as the reference does.
+/// Reads a set. Elements of an unknown kind are left out, as kube-apiserver does.
 pub(super) fn parse(text: &str) -> Result<Set, BadFields> {
     let mut reader = Reader { text, at: 0 };
     let (children, _) = reader.set(MAX_DEPTH)?;

@@ -40,7 +40,7 @@ impl Scale<'_> {
     pub fn to_object(&self, object_list: &[Value], scale_list: &[Value]) -> Option<Value> {
         let of_object = managed::decode(object_list, true).ok()?;
         let mut of_scale = managed::decode(scale_list, true).ok()?;
-        // The reference gives what comes from the scale the time of an entry of the object, and mostly there is none.
+        // kube-apiserver gives what comes from the scale the time of an entry of the object, and mostly there is none.
         let times: Vec<Entry> =
             of_object.iter().map(|entry| Entry { owned: Owned::Set(Set::default()), ..entry.clone() }).collect();
         let mut entries = Vec::with_capacity(of_object.len() + of_scale.len());

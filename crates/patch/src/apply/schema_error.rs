@@ -1,4 +1,4 @@
-//! Where a tree does not follow its schema, in the words of the reference's merge library.
+//! Where a tree does not follow its schema, in the words of kube-apiserver's merge library.
 
 use std::fmt;
 

@@ -65,7 +65,7 @@ impl Set {
         }
     }
 
-    /// The paths in order, a parent before what is below it only where both are members; the reference lists members
+    /// The paths in order, a parent before what is below it only where both are members; kube-apiserver lists members
     /// of one level before it goes deeper.
     pub(super) fn paths(&self) -> Vec<Vec<PathElement>> {
         let mut out = Vec::new();

@@ -125,7 +125,7 @@ impl<'s> Relation<'s> {
         match &field.list_type {
             ListType::Set => Self::Set,
             ListType::Map(keys) => Self::Keys(keys),
-            // Older types say only how strategic merge patch sees them, which the reference takes for the list type.
+            // Older types say only how strategic merge patch sees them, which kube-apiserver takes for the list type.
             ListType::Unset if field.patch.merge && field.patch.merge_key.is_empty() => Self::Set,
             ListType::Unset if field.patch.merge => Self::Keys(std::slice::from_ref(&field.patch.merge_key)),
             _ => Self::Atomic,

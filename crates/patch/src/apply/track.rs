@@ -35,7 +35,7 @@ fn track(update: &Update<'_>, live: Option<&Value>, object: &mut Value, versions
     if entries.is_empty() && live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty()) {
         return;
     }
-    // The reference, too, clears the list of an object that does not follow its schema.
+    // kube-apiserver, too, clears the list of an object that does not follow its schema.
     let Ok(entries) = updated(update, entries, live.unwrap_or_else(|| empty()), object, versions) else { return };
     store(object, entries);
 }

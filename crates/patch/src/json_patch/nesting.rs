@@ -1,5 +1,5 @@
 //! How deep a document nests while steps change it. A patch within all other limits could stack values up by `add`,
-//! `copy` and `move` until whoever walks the tree runs out of stack; the reference leaves that to its decoder.
+//! `copy` and `move` until whoever walks the tree runs out of stack; kube-apiserver leaves that to its decoder.
 
 use binnacle_schema::{Limits, Value};
 

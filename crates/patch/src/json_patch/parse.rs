@@ -1,4 +1,4 @@
-//! Reading a JSON patch, with the reference's words for what is none.
+//! Reading a JSON patch, with kube-apiserver's words for what is none.
 
 use binnacle_meta::Status;
 use binnacle_schema::{Finding, Findings, Limits, Object, Value, json};
@@ -21,7 +21,7 @@ const VALIDATED: Words =
 /// Otherwise the library that applies it does, and looks at the members of an operation only when it gets there.
 const UNVALIDATED: Words = Words { prefix: "", patch: "jsonpatch.Patch", operation: "jsonpatch.Operation" };
 
-/// Reads a patch: 400 for what is no list of operations, 413 for more operations than the reference allows.
+/// Reads a patch: 400 for what is no list of operations, 413 for more operations than kube-apiserver allows.
 pub fn parse(bytes: &[u8]) -> Result<Patch, Status> {
     read(bytes, &VALIDATED, true)
 }

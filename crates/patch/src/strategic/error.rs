@@ -1,11 +1,11 @@
-//! Why a strategic merge patch cannot be applied, in the reference's words.
+//! Why a strategic merge patch cannot be applied, in kube-apiserver's words.
 
 use binnacle_meta::Status;
 use binnacle_schema::{Object, Value};
 
 use super::format::{go_print, go_print_object, go_string, go_type};
 
-/// Displays itself as the reference does; [`StrategicError::to_status`] is what it answers.
+/// Displays itself as kube-apiserver does; [`StrategicError::to_status`] is what it answers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StrategicError {

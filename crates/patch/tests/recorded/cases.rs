@@ -8,7 +8,7 @@ use binnacle_meta::GroupVersion;
 use binnacle_meta::Text;
 use binnacle_patch::apply::Update;
 use binnacle_schema::{Message, Value, canonical, decode, defaults, json};
-use binnacle_scheme::Situation;
+use binnacle_scheme::StrategyContext;
 
 pub(crate) const NOW: &str = "2026-01-02T03:04:05Z";
 
@@ -133,7 +133,7 @@ pub(crate) fn finished(object: Value, live: Option<&Value>, message: &Message) -
     strategy.set_defaults(&version.version, &mut object);
     let namespace = if message.name.contains("Namespace") { "" } else { "{{ns}}" };
     let features = Features::default();
-    let situation = Situation { features: &features, now: 0, namespace, api_version: "", dry_run: false };
+    let situation = StrategyContext { features: &features, now: 0, namespace, api_version: "", dry_run: false };
     match live {
         Some(live) => strategy.prepare_for_update(&situation, &mut object, live),
         None => strategy.prepare_for_create(&situation, &mut object),

@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 
 use super::build::{MapBuilder, Seen, Slots, finish_struct, is_zero_struct, keeps};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, Decoded, Empties, Path, Trouble, zero_value};
+use super::{DecodeError, DecodeProblems, Decoded, Empties, Path, zero_value};
 use crate::findings::{Finding, Findings};
 use crate::json::{self, Cursor, Malformed, Report, check_size, compacted, free_form, go_utf8, kind_of, refusal};
 use crate::limits::Budget;
@@ -18,7 +18,7 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
     let text = go_utf8(bytes);
     let mut decoder = Decoder {
         cursor: Cursor::within(&text, Budget::new(limits)),
-        trouble: Trouble::default(),
+        trouble: DecodeProblems::default(),
         findings: Findings::default(),
         empties: Empties::default(),
         unwatched: 0,
@@ -34,7 +34,7 @@ pub fn json(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded,
 
 struct Decoder<'a> {
     cursor: Cursor<'a>,
-    trouble: Trouble,
+    trouble: DecodeProblems,
     findings: Findings,
     empties: Empties,
     /// Above zero inside of types that read themselves with Go's ordinary decoder, which finds nothing.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::build::{MapBuilder, Slots, finish_struct, keeps};
 use super::scalar::{self, Scalar};
-use super::{DecodeError, Decoded, Empties, Path, Trouble, zero_value};
+use super::{DecodeError, DecodeProblems, Decoded, Empties, Path, zero_value};
 use crate::findings::{Finding, Findings};
 use crate::json;
 use crate::limits::{Budget, Limits};
@@ -44,7 +44,7 @@ pub(super) fn alone(value: &Value, ty: &Ty) -> Result<(), DecodeError> {
 struct Decoder {
     /// Once it is exhausted nothing more is made, and the result is not used.
     budget: Budget,
-    trouble: Trouble,
+    trouble: DecodeProblems,
     findings: Findings,
     empties: Empties,
     /// As in the decoder of JSON.
@@ -58,7 +58,7 @@ impl Decoder {
     fn new(limits: &Limits) -> Self {
         Self {
             budget: Budget::new(limits),
-            trouble: Trouble::default(),
+            trouble: DecodeProblems::default(),
             findings: Findings::default(),
             empties: Empties::default(),
             unwatched: 0,

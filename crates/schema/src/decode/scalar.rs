@@ -7,7 +7,7 @@ use ::base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{GoDuration, MicroTime, Quantity, Text, Time};
 use smol_str::ToSmolStr;
 
-use super::{Path, Trouble, base64, go};
+use super::{DecodeProblems, Path, base64, go};
 use crate::{Ty, Value};
 
 /// A JSON scalar that is not `null`.
@@ -29,7 +29,7 @@ impl Scalar<'_> {
 }
 
 /// The scalar as a value of that type. Where it is none, the trouble is told and `null` stands in for it.
-pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, trouble: &mut Trouble) -> Value {
+pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, trouble: &mut DecodeProblems) -> Value {
     match (ty, scalar) {
         (Ty::String, Scalar::Str(text)) => Value::Str(Text::new(text)),
         (Ty::Bool, Scalar::Bool(b)) => Value::Bool(b),
@@ -82,7 +82,7 @@ pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, troub
 }
 
 /// A value of a JSON type that its field cannot hold; `kind` is what Go calls the JSON type.
-pub(super) fn mismatch(ty: &Ty, kind: &str, path: Option<&Path<'_>>, trouble: &mut Trouble) -> Value {
+pub(super) fn mismatch(ty: &Ty, kind: &str, path: Option<&Path<'_>>, trouble: &mut DecodeProblems) -> Value {
     match ty {
         // These types read themselves, and Go stops when they cannot.
         Ty::Time | Ty::MicroTime | Ty::Duration => fatal_type(path, kind, "string", trouble),
@@ -92,29 +92,29 @@ pub(super) fn mismatch(ty: &Ty, kind: &str, path: Option<&Path<'_>>, trouble: &m
 }
 
 /// The text of a quantity in canonical form.
-pub(super) fn quantity(text: &str, trouble: &mut Trouble) -> Value {
+pub(super) fn quantity(text: &str, trouble: &mut DecodeProblems) -> Value {
     match Quantity::parse(text.trim()) {
         Ok(quantity) => canonical_text(&quantity),
         Err(error) => fatal(error, trouble),
     }
 }
 
-/// A number that floating point cannot hold, in JSON that the reference reads into its own types.
-pub(super) fn overflow(number: &str, trouble: &mut Trouble) -> Value {
+/// A number that floating point cannot hold, in JSON that kube-apiserver reads into its own types.
+pub(super) fn overflow(number: &str, trouble: &mut DecodeProblems) -> Value {
     fatal(format!("json: cannot unmarshal number {number} into Go value of type float64"), trouble)
 }
 
-pub(super) fn fatal(error: impl std::fmt::Display, trouble: &mut Trouble) -> Value {
+pub(super) fn fatal(error: impl std::fmt::Display, trouble: &mut DecodeProblems) -> Value {
     trouble.fatal(|| error.to_string());
     Value::Null
 }
 
-fn fatal_type(path: Option<&Path<'_>>, value: &str, ty: &str, trouble: &mut Trouble) -> Value {
+fn fatal_type(path: Option<&Path<'_>>, value: &str, ty: &str, trouble: &mut DecodeProblems) -> Value {
     trouble.fatal(|| go::type_error(path, value, ty));
     Value::Null
 }
 
-fn saved(path: Option<&Path<'_>>, value: &str, ty: &str, trouble: &mut Trouble) -> Value {
+fn saved(path: Option<&Path<'_>>, value: &str, ty: &str, trouble: &mut DecodeProblems) -> Value {
     trouble.saved(|| go::type_error(path, value, ty));
     Value::Null
 }
@@ -124,7 +124,7 @@ fn integer(
     ty: &str,
     range: std::ops::RangeInclusive<i64>,
     path: Option<&Path<'_>>,
-    trouble: &mut Trouble,
+    trouble: &mut DecodeProblems,
 ) -> Value {
     match literal.parse::<i64>() {
         Ok(number) if range.contains(&number) => Value::Int(number),
@@ -138,7 +138,7 @@ fn canonical_text(value: &impl std::fmt::Display) -> Value {
 }
 
 /// Bytes that were given as a list of numbers.
-pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, trouble: &mut Trouble) -> Value {
+pub(super) fn byte_list(items: &[Value], path: Option<&Path<'_>>, trouble: &mut DecodeProblems) -> Value {
     let mut bytes = Vec::with_capacity(items.len());
     for item in items {
         let byte = match item {

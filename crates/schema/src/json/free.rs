@@ -62,7 +62,7 @@ pub struct TypeMeta {
 /// Finds version and kind of a document, which must be well formed as a whole. Go reads these two members with its
 /// standard decoder, so they are found in any case; of several the last one counts.
 ///
-/// The reference puts `couldn't get version/kind; json parse error: ` before the error.
+/// kube-apiserver puts `couldn't get version/kind; json parse error: ` before the error.
 pub fn type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, JsonError> {
     check_size(bytes, limits)?;
     let text = go_utf8(bytes);

@@ -62,14 +62,14 @@ pub fn to_json(
 
 /// What was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum Written {
     Null,
     /// Go's zero value in another shape.
     Zero,
     Value,
 }
 
-impl Shown {
+impl Written {
     fn nonzero(nonzero: bool) -> Self {
         if nonzero { Self::Value } else { Self::Zero }
     }
@@ -126,7 +126,7 @@ impl<'a> Writer<'a, '_> {
         message: &Message,
         place: Place<'_>,
         depth: usize,
-    ) -> Result<Shown, Stop> {
+    ) -> Result<Written, Stop> {
         let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
         let plan = message.plan();
         let frame = self.index.open(range, message)?;
@@ -149,7 +149,7 @@ impl<'a> Writer<'a, '_> {
             let shown = match (given, range) {
                 (Given::Text(text), _) => {
                     put_text(text.as_bytes(), self.out);
-                    Shown::nonzero(!text.is_empty())
+                    Written::nonzero(!text.is_empty())
                 }
                 (Given::Message(message, place), range) => {
                     self.message(range.unwrap_or_default(), message, place, depth)?
@@ -158,15 +158,15 @@ impl<'a> Writer<'a, '_> {
                 (_, None) => self.absent(field, plan, depth)?,
             };
             let stays = match plan.absent {
-                Absent::Nothing if plan.omits_zero || field.tag == 0 => shown == Shown::Value,
-                Absent::Nothing => shown != Shown::Null,
+                Absent::Nothing if plan.omits_zero || field.tag == 0 => shown == Written::Value,
+                Absent::Nothing => shown != Written::Null,
                 Absent::Null | Absent::ShownZero => true,
-                Absent::HiddenZero => shown == Shown::Value,
+                Absent::HiddenZero => shown == Written::Value,
             };
             if stays {
                 nonzero |= match plan.absent {
-                    Absent::Nothing | Absent::Null => shown != Shown::Null,
-                    Absent::HiddenZero | Absent::ShownZero => shown == Shown::Value,
+                    Absent::Nothing | Absent::Null => shown != Written::Null,
+                    Absent::HiddenZero | Absent::ShownZero => shown == Written::Value,
                 };
             } else {
                 self.out.truncate(mark);
@@ -174,7 +174,7 @@ impl<'a> Writer<'a, '_> {
         }
         self.index.close(frame);
         self.close(open, b'{', b'}');
-        Ok(Shown::nonzero(nonzero))
+        Ok(Written::nonzero(nonzero))
     }
 
     /// Turns the comma before the first member into the opening bracket, and closes.
@@ -187,13 +187,13 @@ impl<'a> Writer<'a, '_> {
         self.out.push(end);
     }
 
-    fn null(&mut self) -> Shown {
+    fn null(&mut self) -> Written {
         self.out.extend_from_slice(b"null");
-        Shown::Null
+        Written::Null
     }
 
     /// A field that the bytes do not have.
-    fn absent(&mut self, field: &Field, plan: &FieldPlan, depth: usize) -> Result<Shown, Stop> {
+    fn absent(&mut self, field: &Field, plan: &FieldPlan, depth: usize) -> Result<Written, Stop> {
         match plan.absent {
             Absent::ShownZero => self.zero(&field.ty, depth),
             _ => Ok(self.null()),
@@ -202,12 +202,12 @@ impl<'a> Writer<'a, '_> {
 
     /// A field that the bytes have.
     #[inline]
-    fn value(&mut self, range: Range<usize>, field: &Field, rule: Rule, depth: usize) -> Result<Shown, Stop> {
+    fn value(&mut self, range: Range<usize>, field: &Field, rule: Rule, depth: usize) -> Result<Written, Stop> {
         match (rule, Shape::of(&field.ty)) {
             // It is never empty.
             (Rule::OmittedText, _) => {
                 put_text_of(self.index.raw, range, self.out);
-                Ok(Shown::Value)
+                Ok(Written::Value)
             }
             (Rule::Varint | Rule::Fixed64, _) => self.number(&mut self.reader(range), &field.ty),
             (_, Shape::One(ty)) => self.delimited(range, ty, depth),
@@ -221,16 +221,16 @@ impl<'a> Writer<'a, '_> {
     }
 
     /// The zero value of a type that Go holds without pointer.
-    fn zero(&mut self, ty: &Ty, depth: usize) -> Result<Shown, Stop> {
+    fn zero(&mut self, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         match ty {
             Ty::Bool => self.out.extend_from_slice(b"false"),
             Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => self.out.push(b'0'),
             _ => return self.delimited(0..0, ty, depth),
         }
-        Ok(Shown::Zero)
+        Ok(Written::Zero)
     }
 
-    fn list(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Shown, Stop> {
+    fn list(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Written, Stop> {
         let open = self.out.len();
         let mut reader = self.reader(range);
         while let Some(key) = reader.key("list")? {
@@ -241,7 +241,7 @@ impl<'a> Writer<'a, '_> {
             return Ok(self.null());
         }
         self.close(open, b'[', b']');
-        Ok(Shown::Value)
+        Ok(Written::Value)
     }
 
     /// One record of a list: an element, or several numbers packed together.
@@ -268,7 +268,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    fn map(&mut self, range: Range<usize>, values: &Ty, depth: usize) -> Result<Shown, Stop> {
+    fn map(&mut self, range: Range<usize>, values: &Ty, depth: usize) -> Result<Written, Stop> {
         let open = self.out.len();
         let mut last: Option<&[u8]> = None;
         let mut records = self.reader(range);
@@ -288,23 +288,23 @@ impl<'a> Writer<'a, '_> {
                 Some(range) => self.number(&mut self.reader(range), values)?,
                 None => self.zero(values, depth)?,
             };
-            if shown == Shown::Null && matches!(values, Ty::StaticWrappedList(_)) {
+            if shown == Written::Null && matches!(values, Ty::StaticWrappedList(_)) {
                 self.out.truncate(mark);
                 self.out.extend_from_slice(b"[]");
             }
         }
         self.close(open, b'{', b'}');
-        Ok(Shown::Value)
+        Ok(Written::Value)
     }
 
     /// A value that has a length.
     #[inline]
-    fn delimited(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Shown, Stop> {
+    fn delimited(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         match ty {
             Ty::String => {
                 let nonzero = !range.is_empty();
                 put_text_of(self.index.raw, range, self.out);
-                Ok(Shown::nonzero(nonzero))
+                Ok(Written::nonzero(nonzero))
             }
             Ty::Message(message) => self.message(range, message, Place::Inner, depth),
             _ => self.special(range, ty, depth),
@@ -312,41 +312,41 @@ impl<'a> Writer<'a, '_> {
     }
 
     /// A value that has a length and is neither text nor message.
-    fn special(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Shown, Stop> {
+    fn special(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         let bytes = &self.index.raw[range.clone()];
         match ty {
             Ty::Bytes => {
                 put_base64(bytes, self.out);
-                Ok(Shown::nonzero(!bytes.is_empty()))
+                Ok(Written::nonzero(!bytes.is_empty()))
             }
             Ty::Time => {
                 let Some((seconds, _)) = scalars::timestamp(bytes)? else { return Ok(self.null()) };
                 put_quoted(&Time::from_unix(seconds, 0), self.out);
-                Ok(Shown::Value)
+                Ok(Written::Value)
             }
             Ty::MicroTime => {
                 let Some((seconds, nanos)) = scalars::timestamp(bytes)? else { return Ok(self.null()) };
                 put_quoted(&micro_time(seconds, nanos), self.out);
-                Ok(Shown::Value)
+                Ok(Written::Value)
             }
             Ty::Duration => {
                 let nanos = scalars::duration(bytes)?;
                 put_quoted(&GoDuration(nanos), self.out);
-                Ok(Shown::nonzero(nanos != 0))
+                Ok(Written::nonzero(nanos != 0))
             }
             Ty::Quantity => {
                 let quantity = scalars::quantity(bytes)?;
                 put_text(quantity.as_bytes(), self.out);
-                Ok(Shown::nonzero(quantity != "0"))
+                Ok(Written::nonzero(quantity != "0"))
             }
             Ty::IntOrString => match scalars::int_or_string(bytes)? {
                 IntOrString::Int(n) => {
                     put_decimal(n.into(), self.out);
-                    Ok(Shown::nonzero(n != 0))
+                    Ok(Written::nonzero(n != 0))
                 }
                 IntOrString::Str(text) => {
                     put_text(text, self.out);
-                    Ok(Shown::Value)
+                    Ok(Written::Value)
                 }
             },
             Ty::RawExtension | Ty::Json => {
@@ -355,11 +355,11 @@ impl<'a> Writer<'a, '_> {
                 let mut budget = Budget::unlimited();
                 let value = if exact { free::read_exactly(raw, &mut budget)? } else { free::read(raw, &mut budget)? };
                 json::write(&value, self.out);
-                Ok(if value.is_null() { Shown::Null } else { Shown::Value })
+                Ok(if value.is_null() { Written::Null } else { Written::Value })
             }
             Ty::FieldsV1 => {
                 let Some(raw) = scalars::carried(bytes, "FieldsV1")? else { return Ok(self.null()) };
-                Ok(if free::put_carried(raw, self.out)? { Shown::Value } else { Shown::Null })
+                Ok(if free::put_carried(raw, self.out)? { Written::Value } else { Written::Null })
             }
             Ty::SchemaOrBool(schema) => self.schema_or(range, Or::Bool, schema, depth),
             Ty::SchemaOrArray(schema) => self.schema_or(range, Or::Array, schema, depth),
@@ -373,26 +373,26 @@ impl<'a> Writer<'a, '_> {
 
     /// A value without length.
     #[inline]
-    fn number(&mut self, reader: &mut Reader<'_>, ty: &Ty) -> Result<Shown, Stop> {
+    fn number(&mut self, reader: &mut Reader<'_>, ty: &Ty) -> Result<Written, Stop> {
         if wire_type(ty) == FIXED64 {
             let n = finite(f64::from_bits(reader.fixed64()?))?;
             json::write_float(n, self.out);
-            return Ok(Shown::nonzero(n != 0.0));
+            return Ok(Written::nonzero(n != 0.0));
         }
         let n = match (ty, reader.varint()?) {
             (Ty::Bool, n) => {
                 self.out.extend_from_slice(if n != 0 { b"true" } else { b"false" });
-                return Ok(Shown::nonzero(n != 0));
+                return Ok(Written::nonzero(n != 0));
             }
             (Ty::Int32, n) => i64::from(n as i32),
             (_, n) => n as i64,
         };
         put_decimal(n, self.out);
-        Ok(Shown::nonzero(n != 0))
+        Ok(Written::nonzero(n != 0))
     }
 
     /// A list in a message of its own, `null` where it has no elements.
-    fn wrapped(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Shown, Stop> {
+    fn wrapped(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Written, Stop> {
         let open = self.out.len();
         let mut reader = self.reader(range);
         while let Some(key) = reader.key("items")? {
@@ -409,10 +409,10 @@ impl<'a> Writer<'a, '_> {
             return Ok(self.null());
         }
         self.close(open, b'[', b']');
-        Ok(Shown::Value)
+        Ok(Written::Value)
     }
 
-    fn schema_or(&mut self, range: Range<usize>, or: Or, schema: &Message, depth: usize) -> Result<Shown, Stop> {
+    fn schema_or(&mut self, range: Range<usize>, or: Or, schema: &Message, depth: usize) -> Result<Written, Stop> {
         let SchemaOr { allows, schema: records, list } = scalars::schema_or(self.index.raw, range, or)?;
         if !list.is_empty() {
             let open = self.out.len();
@@ -424,17 +424,17 @@ impl<'a> Writer<'a, '_> {
                 }
             }
             self.close(open, b'[', b']');
-            return Ok(Shown::Value);
+            return Ok(Written::Value);
         }
         match &records[..] {
             [] if or == Or::Bool => {
                 self.out.extend_from_slice(if allows { b"true" } else { b"false" });
-                Ok(Shown::nonzero(allows))
+                Ok(Written::nonzero(allows))
             }
             [] => Ok(self.null()),
             [only] => {
                 self.message(only.clone(), schema, Place::Inner, depth)?;
-                Ok(Shown::Value)
+                Ok(Written::Value)
             }
             _ => Err(Stop::Unordered),
         }

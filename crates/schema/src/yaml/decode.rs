@@ -14,7 +14,7 @@ use crate::findings::{Finding, YAML_ERRORS};
 use crate::limits::Budget;
 use crate::{Limits, Object, Value, json};
 
-/// So many repeated keys are told; the reference tells all.
+/// So many repeated keys are told; kube-apiserver tells all.
 const MAX_REPEATED: usize = 100;
 
 pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Option<Finding>), YamlError> {

@@ -55,14 +55,14 @@ pub(crate) async fn received(
 
 /// What a request shows of credentials, of whatever worth.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tried {
+pub(crate) struct PresentedCredentials {
     basic: bool,
     bearer: bool,
     access_token: bool,
     certificate: bool,
 }
 
-impl Tried {
+impl PresentedCredentials {
     pub(crate) fn of(headers: &HeaderMap, query: &str, connection: &ConnectionInfo) -> Self {
         let header = headers.get(AUTHORIZATION).map(|value| value.as_bytes().trim_ascii()).unwrap_or_default();
         let credential = |scheme: &str| {
@@ -123,7 +123,7 @@ impl Head {
 /// Tells of an answer. What follows its head is told by the [`Ending`], if anything does.
 pub(crate) async fn answered(
     trail: Arc<Trail>,
-    tried: Tried,
+    tried: PresentedCredentials,
     info: Option<Arc<RequestInfo>>,
     head: Head,
 ) -> Option<Ending> {
@@ -283,7 +283,11 @@ mod tests {
             if !header.is_empty() {
                 headers.insert(AUTHORIZATION, header.parse().unwrap());
             }
-            assert_eq!(Tried::of(&headers, query, &connection).names().join(", "), want, "{header} {query}");
+            assert_eq!(
+                PresentedCredentials::of(&headers, query, &connection).names().join(", "),
+                want,
+                "{header} {query}"
+            );
         }
     }
 

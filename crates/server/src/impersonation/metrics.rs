@@ -1,4 +1,4 @@
-//! How often and how quickly callers may act as others, under the reference's names.
+//! How often and how quickly callers may act as others, under kube-apiserver's names.
 
 use std::time::Duration;
 

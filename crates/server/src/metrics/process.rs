@@ -118,7 +118,7 @@ fn snapshot() -> Option<Snapshot> {
         line.split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib * 1024.0)
     };
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    // The soft limit; none is told as the greatest number, as by the reference.
+    // The soft limit; none is told as the greatest number, as by kube-apiserver.
     let limit = |name: &str| {
         let value = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?;
         if value == "unlimited" { Some(u64::MAX as f64) } else { value.parse::<f64>().ok() }

@@ -46,7 +46,7 @@ pub struct Certificates {
     provider: CryptoProvider,
     default: Source,
     named: Vec<NamedCertificate>,
-    current: ArcSwap<Shown>,
+    current: ArcSwap<CertificateSet>,
 }
 
 enum Source {
@@ -56,7 +56,7 @@ enum Source {
 
 /// One state of the files.
 #[derive(Debug)]
-struct Shown {
+struct CertificateSet {
     default: Arc<CertifiedKey>,
     by_name: HashMap<String, Arc<CertifiedKey>>,
 }
@@ -153,7 +153,7 @@ impl Certificates {
     }
 }
 
-impl Shown {
+impl CertificateSet {
     /// The exact name, else the name with its first segments replaced by `*`, one after the other.
     fn named(&self, name: &str) -> Option<Arc<CertifiedKey>> {
         if self.by_name.is_empty() {
@@ -192,7 +192,7 @@ impl ResolvesServerCert for Chooser {
     }
 }
 
-fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate]) -> Result<Shown, TlsError> {
+fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate]) -> Result<CertificateSet, TlsError> {
     let load = |files: &CertificateFiles| certified(provider, TlsFiles::load(&files.certificate, &files.key)?);
     let default = match default {
         Source::Made(made) => made.load_full(),
@@ -212,7 +212,7 @@ fn read(provider: &CryptoProvider, default: &Source, named: &[NamedCertificate])
             by_name.extend(names.into_iter().map(|name| (name.to_ascii_lowercase(), certified.clone())));
         }
     }
-    Ok(Shown { default, by_name })
+    Ok(CertificateSet { default, by_name })
 }
 
 /// This also finds out whether key and certificate belong together.

@@ -31,7 +31,7 @@ const SUITES: [(&str, SupportedCipherSuite); 11] = [
     ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// Names that the reference knows. They have weaknesses (no forward secrecy, no authenticated encryption, or both), and
+/// Names that Go knows. They have weaknesses (no forward secrecy, no authenticated encryption, or both), and
 /// this server does not have them.
 const WEAK_SUITES: [&str; 17] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",

@@ -351,3 +351,33 @@ impl Walk {
         damaged(format!("{} is damaged: its frame before byte {} {what}", self.cover.name(), self.at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Files as a start may find them when what they stand for could not be removed yet: first, last and generation.
+    #[test]
+    fn later_generations_stand_for_what_they_cover() {
+        type Names = &'static [(u64, u64, u64)];
+        let cases: [(Names, Option<(Names, Names)>); 6] = [
+            (&[(0, 0, 0), (1, 1, 0)], Some((&[(0, 0, 0), (1, 1, 0)], &[]))),
+            (&[(0, 0, 0), (0, 0, 1), (1, 1, 0)], Some((&[(0, 0, 1), (1, 1, 0)], &[(0, 0, 0)]))),
+            (&[(0, 0, 1), (0, 0, 3), (1, 1, 0)], Some((&[(0, 0, 3), (1, 1, 0)], &[(0, 0, 1)]))),
+            (&[(0, 0, 1), (1, 1, 0), (0, 1, 2), (2, 2, 0)], Some((&[(0, 1, 2), (2, 2, 0)], &[(0, 0, 1), (1, 1, 0)]))),
+            // Neither stands for the other, and a segment is missing.
+            (&[(0, 1, 1), (1, 2, 2), (3, 3, 0)], None),
+            (&[(0, 0, 0), (2, 2, 0)], None),
+        ];
+        for (found, want) in cases {
+            let covers = |names: Names| -> Vec<Cover> {
+                names.iter().map(|&(first, last, generation)| Cover { first, last, generation }).collect()
+            };
+            let got = choose(covers(found)).ok().map(|(chosen, mut superseded)| {
+                superseded.sort_unstable();
+                (chosen, superseded)
+            });
+            assert_eq!(got, want.map(|(chosen, superseded)| (covers(chosen), covers(superseded))), "{found:?}");
+        }
+    }
+}

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::Inner;
-use super::trouble::Trouble;
+use super::background_failure::BackgroundFailure;
 use crate::files::{Files, LogFile, is_full};
 
 pub(crate) struct Spares {
     ready: Mutex<Vec<Spare>>,
     made: AtomicU64,
     /// Of making them, other than that the disk is full.
-    trouble: Trouble,
+    trouble: BackgroundFailure,
 }
 
 /// A file with nothing in it that counts.
@@ -32,7 +32,7 @@ const WANTED: usize = 2;
 
 impl Default for Spares {
     fn default() -> Self {
-        let trouble = Trouble::with("make the next segment ahead");
+        let trouble = BackgroundFailure::with("make the next segment ahead");
         Self { ready: Mutex::default(), made: AtomicU64::new(0), trouble }
     }
 }

@@ -58,6 +58,11 @@ impl State {
         }
     }
 
+    /// The newest event that is kept.
+    pub(super) fn newest(&self) -> Option<Event> {
+        self.window.iter().rev().find_map(|row| row.events.last().cloned())
+    }
+
     pub(super) fn remove_reader(&mut self, watcher: &Arc<Watcher>) {
         self.readers.retain(|other| !Arc::ptr_eq(other, watcher));
     }

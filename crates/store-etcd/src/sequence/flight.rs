@@ -59,7 +59,7 @@ pub(super) struct Flight<C> {
 }
 
 /// Why the writes of a batch have to be laid out once more.
-enum Trouble {
+enum LayoutRetry {
     Lost(String),
     /// It is known better now what to lay out.
     Again,
@@ -120,22 +120,22 @@ impl<C: Carrier> Flight<C> {
                 trouble => trouble,
             };
             match done {
-                Ok(()) | Err(Trouble::Again) => {}
-                Err(Trouble::Lost(reason)) => {
+                Ok(()) | Err(LayoutRetry::Again) => {}
+                Err(LayoutRetry::Lost(reason)) => {
                     if self.silent_since.get_or_insert_with(Instant::now).elapsed() >= self.patience {
                         return Err(StoreError::Unavailable(reason));
                     }
                     sleep(PAUSE).await;
                     self.carrier.turn_elsewhere();
                 }
-                Err(Trouble::Refused(error)) => return Err(error),
+                Err(LayoutRetry::Refused(error)) => return Err(error),
             }
         }
         Ok(())
     }
 
     /// Puts the values of the writes before the turn `end` under their keys.
-    async fn lay_out(&mut self, end: u64) -> Result<(), Trouble> {
+    async fn lay_out(&mut self, end: u64) -> Result<(), LayoutRetry> {
         let groups = self.groups(self.until(end));
         let sent = groups.iter().map(|group| self.send_values(group));
         let answers = join_all(sent.collect::<Vec<_>>()).await;
@@ -151,7 +151,7 @@ impl<C: Carrier> Flight<C> {
         result
     }
 
-    async fn lay_out_singly(&mut self, group: &[usize]) -> Result<(), Trouble> {
+    async fn lay_out_singly(&mut self, group: &[usize]) -> Result<(), LayoutRetry> {
         for at in group {
             match self.send_values(&[*at]).await {
                 Attempt::LeaseEnded => self.writes[*at].op = Op::Delete,
@@ -187,7 +187,7 @@ impl<C: Carrier> Flight<C> {
     }
 
     /// Carries out the writes before the turn `end`, which are laid out.
-    async fn take_turns(&mut self, end: u64) -> Result<(), Trouble> {
+    async fn take_turns(&mut self, end: u64) -> Result<(), LayoutRetry> {
         let mut running = FuturesUnordered::new();
         let mut result = Ok(());
         loop {
@@ -203,7 +203,7 @@ impl<C: Carrier> Flight<C> {
         }
     }
 
-    fn learn_turn(&mut self, attempt: Attempt) -> Result<(), Trouble> {
+    fn learn_turn(&mut self, attempt: Attempt) -> Result<(), LayoutRetry> {
         match attempt {
             Attempt::Reached { turn, revision } => {
                 self.reached(turn, revision);
@@ -214,7 +214,7 @@ impl<C: Carrier> Flight<C> {
     }
 
     /// From an answer to laying out.
-    fn learn(&mut self, attempt: Attempt) -> Result<(), Trouble> {
+    fn learn(&mut self, attempt: Attempt) -> Result<(), LayoutRetry> {
         match attempt {
             Attempt::LaidOut(revision) => {
                 self.silent_since = None;
@@ -224,11 +224,11 @@ impl<C: Carrier> Flight<C> {
             // An answer was lost that said so.
             Attempt::Reached { turn, revision } => {
                 self.reached(turn, revision);
-                Err(Trouble::Again)
+                Err(LayoutRetry::Again)
             }
-            Attempt::KeyGone | Attempt::LeaseEnded => Err(Trouble::Again),
-            Attempt::Lost(reason) => Err(Trouble::Lost(reason)),
-            Attempt::Refused(error) => Err(Trouble::Refused(error)),
+            Attempt::KeyGone | Attempt::LeaseEnded => Err(LayoutRetry::Again),
+            Attempt::Lost(reason) => Err(LayoutRetry::Lost(reason)),
+            Attempt::Refused(error) => Err(LayoutRetry::Refused(error)),
         }
     }
 

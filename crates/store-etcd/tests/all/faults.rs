@@ -14,7 +14,10 @@ use futures::StreamExt;
 use crate::support::open;
 
 async fn put(store: &dyn Store, key: &str) -> Result<Revision, StoreError> {
-    let op = Op::Put { value: Bytes::from_static(b"x"), lease: None };
+    change(store, key, Op::Put { value: Bytes::from_static(b"x"), lease: None }).await
+}
+
+async fn change(store: &dyn Store, key: &str, op: Op) -> Result<Revision, StoreError> {
     let txn = Txn { key: Bytes::copy_from_slice(key.as_bytes()), expect: Expect::Anything, op };
     match store.txn(txn).await? {
         TxnResponse::Done { revision, .. } => Ok(revision),
@@ -213,4 +216,35 @@ async fn the_data_goes_back_in_time_while_history_is_read() {
     assert!(matches!(ended, Some(Err(_)) | None), "{ended:?}");
     let ended = tokio::time::timeout(PATIENCE, async { while let Some(Ok(_)) = live.messages.next().await {} }).await;
     ended.expect("the other watch ends");
+}
+
+/// While nobody was connected older data took the place of the cluster's, and somebody wrote more than there had been: the
+/// revision says nothing, what was written last does.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_data_goes_back_in_time_and_others_write() {
+    let Some(mut etcd) = Etcd::available().then(Etcd::forgetful) else { return };
+    for last in ["put", "delete"] {
+        let store = open(etcd.endpoints(), WatchLimits::default());
+        let mut now = store.current_revision().await.expect("a revision");
+        let mut watch = store.watch(prefix_range(b"/"), now).await.expect("a watch");
+        put(&store, "/k/a").await.expect("a write");
+        now = put(&store, "/k/b").await.expect("a write");
+        if last == "delete" {
+            now = change(&store, "/k/b", Op::Delete).await.expect("a deletion");
+        }
+        while watch.control.barrier().await.expect("a barrier").last_event < now {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::task::block_in_place(|| {
+            etcd.cut_off(0, true);
+            etcd.wipe(0);
+            for n in 0..now.0 + 10 {
+                etcd.put("/k/b", n.to_string().as_bytes());
+            }
+            etcd.heal();
+        });
+        let ended =
+            tokio::time::timeout(PATIENCE, async { while let Some(Ok(_)) = watch.messages.next().await {} }).await;
+        ended.expect("the watch ends");
+    }
 }

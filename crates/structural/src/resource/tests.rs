@@ -145,3 +145,36 @@ fn defaults_fit_their_schemas() {
     let unpruned = Structural::parse(&unpruned, &Interner::new()).unwrap();
     assert!(defaults::has_unpruned(&unpruned, &meta));
 }
+
+/// What is put into objects is what could stand there: also within metadata of embedded resources, which no schema lists.
+#[test]
+fn defaults_are_pruned() {
+    let meta = object_meta();
+    let embedded = |default: Value| {
+        value!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+            "default": default})
+    };
+    let whole =
+        || value!({"apiVersion": "v1", "kind": "A", "spec": {"any": 1i64}, "metadata": {"name": "a", "odd": "b"}});
+    for (x, want) in [
+        (value!({"type": "integer", "default": 1i64}), Some(value!(1i64))),
+        (
+            value!({"type": "object", "default": {"a": 1i64, "b": 2i64}, "properties": {"a": {"type": "integer"}}}),
+            Some(value!({"a": 1i64})),
+        ),
+        (
+            embedded(whole()),
+            Some(value!({"apiVersion": "v1", "kind": "A", "spec": {"any": 1i64}, "metadata": {"name": "a"}})),
+        ),
+    ] {
+        let mut schema = value!({"type": "object", "properties": {"y": {"type": "object"}}});
+        schema.make_at(&["properties"]).insert("x", x);
+        let interner = Interner::new();
+        let schema = Structural::parse(&schema, &interner).unwrap();
+        let pruned = defaults::pruned(&schema, &meta, &interner);
+        assert_eq!(pruned.property("x").unwrap().default.as_deref(), want.as_ref());
+        assert_eq!(Arc::ptr_eq(&pruned, &schema), !defaults::has_unpruned(&schema, &meta));
+        assert!(Arc::ptr_eq(pruned.property("y").unwrap(), schema.property("y").unwrap()));
+        assert!(!defaults::has_unpruned(&pruned, &meta));
+    }
+}

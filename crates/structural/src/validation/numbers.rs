@@ -1,7 +1,7 @@
 //! Numbers and their bounds. Bounds are floats; whole numbers are compared with what Go makes of them as integers.
 
 use binnacle_cel::go_double;
-use binnacle_meta::Shown;
+use binnacle_meta::ErrorValue;
 use binnacle_schema::Value;
 
 use super::{Check, Outcome, Types};
@@ -118,7 +118,7 @@ impl Check<'_> {
         if !positive {
             let message = format!("factor MultipleOf declared for {} must be positive: {shown_factor}", path.dotted());
             let at = self.at(path);
-            outcome.push(binnacle_meta::FieldError::invalid(&at, Shown::raw(shown_factor), message));
+            outcome.push(binnacle_meta::FieldError::invalid(&at, ErrorValue::raw(shown_factor), message));
         } else if !is_multiple {
             outcome.push(self.invalid(path, shown(&value), &format!("should be a multiple of {shown_factor}")));
         }

@@ -1,6 +1,6 @@
 //! Texts, and values that a schema lists.
 
-use binnacle_meta::{FieldError, Shown};
+use binnacle_meta::{ErrorValue, FieldError};
 use binnacle_schema::{Value, canonical, json};
 
 use super::{Check, Outcome};
@@ -23,7 +23,7 @@ impl Check<'_> {
         if let Some(min) = values.size(Size::MinLength)
             && length() < min
         {
-            outcome.push(self.invalid(path, Shown::from(text), &format!("should be at least {min} chars long")));
+            outcome.push(self.invalid(path, ErrorValue::from(text), &format!("should be at least {min} chars long")));
             return;
         }
         if let Some(pattern) = &values.pattern {
@@ -32,7 +32,7 @@ impl Check<'_> {
                 Ok(false) => format!("should match '{}'", pattern.as_str()),
                 Err(problem) => format!("should match '{}, but pattern is invalid: {problem}'", pattern.as_str()),
             };
-            outcome.push(self.invalid(path, Shown::from(text), &message));
+            outcome.push(self.invalid(path, ErrorValue::from(text), &message));
         }
     }
 }

@@ -17,7 +17,7 @@ use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Shared, Trouble, command, forward};
+use super::{Misbehavior, Shared, command, forward};
 
 type Body = BoxBody<Bytes, std::io::Error>;
 
@@ -44,15 +44,15 @@ async fn answer(mut request: Request<Incoming>, shared: Arc<Shared>) -> Result<R
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let trouble = parts.get(2).and_then(|pod| shared.trouble_with(pod));
     match &trouble {
-        Some(Trouble::Refuses(code, text)) => return Ok(text_answer(*code, text)),
-        Some(Trouble::Redirects(location)) => {
+        Some(Misbehavior::Refuses(code, text)) => return Ok(text_answer(*code, text)),
+        Some(Misbehavior::Redirects(location)) => {
             let mut response = text_answer(302, "");
             response.headers_mut().insert("location", location.parse().unwrap());
             return Ok(response);
         }
-        Some(Trouble::HangsUp) => return Err(std::io::Error::other("on purpose")),
-        Some(Trouble::Hangs) => std::future::pending().await,
-        Some(Trouble::Lies) => {
+        Some(Misbehavior::HangsUp) => return Err(std::io::Error::other("on purpose")),
+        Some(Misbehavior::Hangs) => std::future::pending().await,
+        Some(Misbehavior::Lies) => {
             let pieces = stream::iter([Ok(BodyFrame::data(Bytes::from_static(b"half")))]);
             let broken = stream::once(async {
                 // What waits is sent; what is broken at once is not even begun.
@@ -63,7 +63,7 @@ async fn answer(mut request: Request<Incoming>, shared: Arc<Shared>) -> Result<R
             response.headers_mut().insert("content-length", "1000".parse().unwrap());
             return Ok(response);
         }
-        Some(Trouble::BreaksOff) | None => {}
+        Some(Misbehavior::BreaksOff) | None => {}
     }
     if parts[0] == "containerLogs" {
         return Ok(logs(&query, &shared));

@@ -11,7 +11,7 @@ use crate::lookup::Lookup;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
-/// Where the reference registers its kinds.
+/// Where kube-apiserver registers its kinds.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 /// Annotations of pods that are for the webhook have this in their keys.
 const FOR_WEBHOOK: &str = ".image-policy.k8s.io/";
@@ -73,7 +73,7 @@ pub(super) struct Answer {
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// An ImageReview as far as its answer goes, by the reference's names, which are part of messages.
+/// An ImageReview as far as its answer goes, by kube-apiserver's names, which are part of messages.
 static REVIEW: LazyLock<Message> = LazyLock::new(|| {
     let status = Message::new(
         "ImageReviewStatus",

@@ -27,7 +27,7 @@ pub struct ImagePolicySettings {
 }
 
 impl ImagePolicySettings {
-    /// From the text of the file. Errors are worded as the reference's.
+    /// From the text of the file. Errors are worded as kube-apiserver's.
     pub fn read(text: Option<&[u8]>) -> Result<Self, String> {
         let text = text.ok_or("no config specified")?;
         let (tree, _) = yaml::parse(text, &Limits::default()).map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use binnacle_registry::{Remarks, Warnings};
+use binnacle_registry::{RequestNotes, Warnings};
 use binnacle_request::{AuditLevel, Record};
 use binnacle_schema::value;
 use binnacle_testkit::Hook;
@@ -70,8 +70,8 @@ impl Rig {
         let pod = value!({"metadata": {"name": "x"}, "spec": {"containers": [{"image": image}]}});
         let record = Record::open(http::Method::POST, "/".into(), None, None);
         record.begin_audit().decide(AuditLevel::Metadata, false);
-        let remarks = Remarks::new(Warnings::default(), record.clone());
-        let verdict = self.plugin.validate(Request::new(&attributes, None, &remarks), &pod).await;
+        let notes = RequestNotes::new(Warnings::default(), record.clone());
+        let verdict = self.plugin.validate(Request::new(&attributes, None, &notes), &pod).await;
         let annotations = record.begin_audit().noted().annotations;
         let told = annotations.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let prefix = "pods \"x\" is forbidden: ";
@@ -110,7 +110,7 @@ async fn answers() {
     }
 }
 
-/// The reference does not wrap a refusal in another.
+/// kube-apiserver does not wrap a refusal in another.
 #[tokio::test]
 async fn who_may_not_ask_is_told_so() {
     let told =
@@ -120,8 +120,8 @@ async fn who_may_not_ask_is_told_so() {
     {
         let rig = Rig::answering(&[(code, body)], Duration::ZERO, false).await;
         let attributes = pods(Operation::Create);
-        let remarks = Remarks::default();
-        let verdict = rig.plugin.validate(Request::new(&attributes, None, &remarks), &value!({})).await;
+        let notes = RequestNotes::default();
+        let verdict = rig.plugin.validate(Request::new(&attributes, None, &notes), &value!({})).await;
         let status = verdict.expect_err("it is a refusal");
         let found = status.details().map_or(0, |details| details.causes.len());
         assert_eq!((status.code(), status.message(), found), (403, message, causes), "{code} {body}");

@@ -7,7 +7,7 @@ use binnacle_meta::go_quote;
 use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value};
 
-use super::{Asked, Verdict, no, shown};
+use super::{NodeRequest, Verdict, no, shown};
 
 /// Labels of Kubernetes' own that kubelets set.
 const KUBELET_LABELS: [&str; 11] = [
@@ -27,7 +27,7 @@ const KUBELET_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes
 /// For labels by which workloads are kept from nodes.
 const RESTRICTION: &str = "node-restriction.kubernetes.io";
 
-pub(super) fn check(asked: Asked<'_>) -> Verdict {
+pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
     let (node, name) = (go_quote(asked.node), asked.attributes.name.as_str());
     if name != asked.node {
         return no(format!("node {node} is not allowed to modify node {}", go_quote(name)));
@@ -90,7 +90,7 @@ fn is_within(namespace: &str, domain: &str) -> bool {
 }
 
 /// A kubelet that resizes a volume says how large it is now.
-pub(super) fn claim_status(features: &Features, asked: Asked<'_>) -> Verdict {
+pub(super) fn claim_status(features: &Features, asked: NodeRequest<'_>) -> Verdict {
     let Some(old) = asked.old.filter(|_| asked.attributes.operation == Operation::Update) else {
         return no(format!("unexpected operation {}", go_quote(shown(asked.attributes.operation))));
     };

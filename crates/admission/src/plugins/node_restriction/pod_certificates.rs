@@ -7,12 +7,12 @@ use binnacle_registry::admission::Operation;
 use binnacle_schema::Value;
 
 use super::pods::is_bound_to;
-use super::{Asked, MIRROR, NodeRestriction, Refusal, Verdict, no, not_yet, shown};
+use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, not_yet, shown};
 use crate::lookup::Kind;
 
 impl NodeRestriction {
     /// What may only be unknown here yet is no refusal.
-    pub(super) async fn pod_certificate(&self, asked: Asked<'_>) -> Verdict {
+    pub(super) async fn pod_certificate(&self, asked: NodeRequest<'_>) -> Verdict {
         let attributes = asked.attributes;
         if !self.features.enabled("PodCertificateRequest") {
             return no("PodCertificateRequest feature gate is disabled");

@@ -6,7 +6,7 @@ use binnacle_meta::{Status, StatusReason, go_quote};
 use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value};
 
-use super::{Asked, MIRROR, NodeRestriction, Refusal, Verdict, no, shown};
+use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, shown};
 use crate::lookup::Kind;
 
 /// Volumes of whatever a node has, or that nobody else can be reached by. All are sources by their JSON names.
@@ -55,7 +55,7 @@ const API_PROJECTIONS: [(&str, &str); 5] = [
 const SECRET_REF_SOURCES: [&str; 7] = ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
 
 impl NodeRestriction {
-    pub(super) async fn pod(&self, asked: Asked<'_>) -> Verdict {
+    pub(super) async fn pod(&self, asked: NodeRequest<'_>) -> Verdict {
         let node = go_quote(asked.node);
         match asked.attributes.operation {
             Operation::Create => self.mirror_pod(asked).await,
@@ -70,7 +70,7 @@ impl NodeRestriction {
         }
     }
 
-    async fn mirror_pod(&self, asked: Asked<'_>) -> Verdict {
+    async fn mirror_pod(&self, asked: NodeRequest<'_>) -> Verdict {
         let (pod, node) = (asked.object, go_quote(asked.node));
         if pod.at(&["metadata", "annotations", MIRROR]).is_none() {
             let annotation = go_quote(MIRROR);
@@ -115,7 +115,7 @@ impl NodeRestriction {
         }
     }
 
-    pub(super) async fn eviction(&self, asked: Asked<'_>) -> Verdict {
+    pub(super) async fn eviction(&self, asked: NodeRequest<'_>) -> Verdict {
         let attributes = asked.attributes;
         if attributes.operation != Operation::Create {
             return no(format!("unexpected operation {}", shown(attributes.operation)));
@@ -147,7 +147,7 @@ pub(super) fn is_bound_to(pod: &Value, node: &str) -> bool {
     pod.str_at(&["spec", "nodeName"]) == node
 }
 
-pub(super) fn status(asked: Asked<'_>) -> Verdict {
+pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
     let node = go_quote(asked.node);
     let Some(old) = asked.old.filter(|_| asked.attributes.operation == Operation::Update) else {
         return no(format!("unexpected operation {}", go_quote(shown(asked.attributes.operation))));

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_authz::{Attributes as Access, AuthzError};
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
-use binnacle_registry::Remarks;
+use binnacle_registry::RequestNotes;
 use binnacle_registry::admission::{Admission, Attributes, Operation};
 use binnacle_request::{BoxFuture, Decision, User};
 use binnacle_schema::{Value, value};
@@ -133,7 +133,7 @@ async fn ask_as(user: &User, case: &Case<'_>) -> Result<(), (u16, String)> {
         ..crate::testing::pods(case.operation)
     };
     let mut object = case.object.clone();
-    let outcome = chain.mutate(&attributes, &mut object, case.old.as_ref(), &Remarks::default()).await;
+    let outcome = chain.mutate(&attributes, &mut object, case.old.as_ref(), &RequestNotes::default()).await;
     outcome.map_err(|status| (status.code(), status.message().to_owned()))
 }
 

@@ -7,7 +7,7 @@ use binnacle_request::Decision;
 use binnacle_schema::Value;
 
 use super::pods::is_bound_to;
-use super::{Asked, NodeRestriction, Verdict, no};
+use super::{NodeRequest, NodeRestriction, Verdict, no};
 use crate::lookup::Kind;
 
 /// The drivers that stand in for volumes of former days, by the member of the volume.
@@ -22,7 +22,7 @@ const MIGRATED: [(&str, &str); 7] = [
 ];
 
 impl NodeRestriction {
-    pub(super) async fn token(&self, asked: Asked<'_>) -> Verdict {
+    pub(super) async fn token(&self, asked: NodeRequest<'_>) -> Verdict {
         let attributes = asked.attributes;
         if attributes.operation != Operation::Create || attributes.subresource != "token" {
             return Ok(());
@@ -52,7 +52,7 @@ impl NodeRestriction {
     }
 
     /// KEP-4412: a token is for whom the pod says, or for whom somebody lets nodes ask.
-    async fn audience(&self, asked: Asked<'_>, pod: &Value) -> Verdict {
+    async fn audience(&self, asked: NodeRequest<'_>, pod: &Value) -> Verdict {
         let audience = match asked.object.list_at(&["spec", "audiences"]) {
             [] => "",
             [one] => one.as_str().unwrap_or_default(),

@@ -56,7 +56,7 @@ impl PodSecurityMetrics {
              being used for evaluation.",
             &["fatal", "request_operation", "resource", "subresource"],
         )?;
-        // Shown from the start, as the reference does.
+        // Shown from the start, as kube-apiserver does.
         for (operation, resource) in
             [("create", "pod"), ("update", "pod"), ("create", "controller"), ("update", "controller")]
         {

@@ -1,7 +1,7 @@
 //! What PodSecurity counts and lets audit events tell, by namespace, settings, caller and object.
 
 use binnacle_features::Version;
-use binnacle_registry::{Remarks, Warnings};
+use binnacle_registry::{RequestNotes, Warnings};
 use binnacle_request::{AuditLevel, Record};
 use binnacle_schema::value;
 
@@ -31,8 +31,8 @@ async fn ask(labels: Value, attributes: Attributes, object: &Value, old: Option<
     let record = Record::open(http::Method::POST, "/".into(), None, None);
     record.begin_audit().decide(AuditLevel::Metadata, false);
     let warnings = Warnings::default();
-    let remarks = Remarks::new(warnings.clone(), record.clone());
-    let verdict = plugin.validate(Request::new(&attributes, old, &remarks), object).await;
+    let notes = RequestNotes::new(warnings.clone(), record.clone());
+    let verdict = plugin.validate(Request::new(&attributes, old, &notes), object).await;
     let annotations = record.begin_audit().noted().annotations;
     let told = annotations.iter().map(|(key, value)| {
         let key = key.strip_prefix("pod-security.kubernetes.io/").expect("the plugin's own prefix");

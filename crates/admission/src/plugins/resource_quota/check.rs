@@ -136,7 +136,7 @@ fn beyond(usage: &Resources, before: &Resources) -> Resources {
 
 #[cfg(test)]
 mod tests {
-    use binnacle_registry::Remarks;
+    use binnacle_registry::RequestNotes;
     use binnacle_registry::admission::{Attributes, Operation};
     use binnacle_request::User;
 
@@ -179,8 +179,8 @@ mod tests {
     ) -> Result<Value, String> {
         let operation = if old.is_some() { Operation::Update } else { Operation::Create };
         let attributes = attributes(plural, operation);
-        let remarks = Remarks::default();
-        let request = Request::new(&attributes, old, &remarks);
+        let notes = RequestNotes::default();
+        let request = Request::new(&attributes, old, &notes);
         let charged = check(&[Arc::new(quota)], limited, request, object, &*evaluator::of(&attributes));
         let charged = charged.map_err(|status| status.message().to_owned())?;
         Ok(charged.first().and_then(|quota| quota.at(&["status", "used"])).cloned().unwrap_or_default())

@@ -54,7 +54,7 @@ pub(super) fn names(expected: Set) -> String {
     }
 }
 
-/// In the order in which the reference lists them.
+/// In the order in which kube-apiserver lists them.
 const ALL: [T; 36] = [
     T::Eof,
     T::Equals,

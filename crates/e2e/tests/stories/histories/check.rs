@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::clients::{Asked, Found, LAST, Operation, Outcome, Told, What};
+use super::clients::{Found, LAST, Operation, Outcome, RequestedState, Told, What};
 use super::subjects::is_selected;
 
 /// `recreates` says that a write of a version that is gone makes the object anew, as the kinds have it that an update may
@@ -23,10 +23,10 @@ pub(super) fn check(history: &[Operation], told: &[Told], recreates: bool) {
             What::Write { outcome: Outcome::Done(version), .. } => known.allows(*version, operation),
             What::List { asked, selected, version, found } => {
                 match asked {
-                    Asked::Consistent | Asked::Pages => known.allows(*version, operation),
-                    Asked::NotOlderThan(least) => assert!(version >= least, "{operation:?} is too old"),
-                    Asked::Exact(exact) => assert_eq!(version, exact, "{operation:?} is of another version"),
-                    Asked::Any => {}
+                    RequestedState::Consistent | RequestedState::Pages => known.allows(*version, operation),
+                    RequestedState::NotOlderThan(least) => assert!(version >= least, "{operation:?} is too old"),
+                    RequestedState::Exact(exact) => assert_eq!(version, exact, "{operation:?} is of another version"),
+                    RequestedState::Any => {}
                 }
                 assert_eq!(*found, row.at(*version, *selected), "a list at {version} is what was told up to there");
             }
@@ -191,16 +191,18 @@ impl<'a> Row<'a> {
     fn allows(
         &self,
         key: &str,
-        asked: Asked,
+        asked: RequestedState,
         found: Option<&(u64, String)>,
         known: &Knowledge<'_>,
         operation: &Operation,
     ) {
         // The newest event of this key that was seen before the read began, and all after it, could be seen.
         let floor = match asked {
-            Asked::Consistent | Asked::Pages | Asked::Exact(_) => known.of(key, operation.began),
-            Asked::Any => 0,
-            Asked::NotOlderThan(version) => self.before(key, version + 1).map_or(0, |(at, _)| at),
+            RequestedState::Consistent | RequestedState::Pages | RequestedState::Exact(_) => {
+                known.of(key, operation.began)
+            }
+            RequestedState::Any => 0,
+            RequestedState::NotOlderThan(version) => self.before(key, version + 1).map_or(0, |(at, _)| at),
         };
         let row = self.of(key);
         let possible = match found {

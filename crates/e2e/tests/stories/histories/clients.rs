@@ -43,9 +43,9 @@ pub(super) enum What {
     /// A deletion of just this version.
     Delete { key: String, base: u64, outcome: Outcome },
     /// The version and value of a key, if there was one.
-    Get { key: String, asked: Asked, found: Option<(u64, String)> },
+    Get { key: String, asked: RequestedState, found: Option<(u64, String)> },
     List {
-        asked: Asked,
+        asked: RequestedState,
         /// Only what is [`SHADE`].
         selected: bool,
         version: u64,
@@ -57,7 +57,7 @@ pub(super) enum What {
 
 /// Which state a read asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestedState {
     Consistent,
     /// In pages.
     Pages,
@@ -174,13 +174,13 @@ pub(super) async fn ask(
         if kind < 8 {
             let what = match kind {
                 0 => stream(objects).await,
-                1 => list(objects, Asked::Pages, false).await,
-                2 => list(objects, Asked::Any, random.below(2) == 0).await,
-                3 => list(objects, Asked::NotOlderThan(*seen), random.below(2) == 0).await,
+                1 => list(objects, RequestedState::Pages, false).await,
+                2 => list(objects, RequestedState::Any, random.below(2) == 0).await,
+                3 => list(objects, RequestedState::NotOlderThan(*seen), random.below(2) == 0).await,
                 // The history of a state that nobody has seen is not known to be there.
-                4 if *seen > 0 => list(objects, Asked::Exact(*seen), false).await,
-                5 => list(objects, Asked::Consistent, true).await,
-                _ => list(objects, Asked::Consistent, false).await,
+                4 if *seen > 0 => list(objects, RequestedState::Exact(*seen), false).await,
+                5 => list(objects, RequestedState::Consistent, true).await,
+                _ => list(objects, RequestedState::Consistent, false).await,
             };
             if let Some(What::List { version, .. } | What::Stream { version, .. }) = &what {
                 *seen = (*seen).max(*version);
@@ -189,9 +189,9 @@ pub(super) async fn ask(
             continue;
         }
         let asked = match kind {
-            8 => Asked::Any,
-            9 => Asked::NotOlderThan(*seen),
-            _ => Asked::Consistent,
+            8 => RequestedState::Any,
+            9 => RequestedState::NotOlderThan(*seen),
+            _ => RequestedState::Consistent,
         };
         let Ok(found) = get(objects, &key, asked).await else { continue };
         note(history, began, true, Some(What::Get { key: key.clone(), asked, found: found.clone() }));
@@ -218,11 +218,11 @@ pub(super) async fn ask(
     }
 }
 
-async fn get(objects: &Objects, key: &str, asked: Asked) -> kube::Result<Option<(u64, String)>> {
+async fn get(objects: &Objects, key: &str, asked: RequestedState) -> kube::Result<Option<(u64, String)>> {
     let params = match asked {
-        Asked::Any => GetParams::any(),
-        Asked::NotOlderThan(version) => GetParams::at(&version.to_string()),
-        Asked::Consistent | Asked::Pages | Asked::Exact(_) => GetParams::default(),
+        RequestedState::Any => GetParams::any(),
+        RequestedState::NotOlderThan(version) => GetParams::at(&version.to_string()),
+        RequestedState::Consistent | RequestedState::Pages | RequestedState::Exact(_) => GetParams::default(),
     };
     match objects.api.get_with(key, &params).await {
         Ok(object) => Ok(Some(objects.described(&object))),
@@ -232,14 +232,14 @@ async fn get(objects: &Objects, key: &str, asked: Asked) -> kube::Result<Option<
 }
 
 /// `None` when no answer came.
-async fn list(objects: &Objects, asked: Asked, selected: bool) -> Option<What> {
+async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Option<What> {
     let plain = ListParams::default().labels(if selected { SHADE } else { "" });
     let mut params = match asked {
-        Asked::Consistent => plain,
-        Asked::Pages => plain.limit(2),
-        Asked::Any => plain.match_any(),
-        Asked::NotOlderThan(version) => plain.at(&version.to_string()).matching(VersionMatch::NotOlderThan),
-        Asked::Exact(version) => plain.at(&version.to_string()).matching(VersionMatch::Exact),
+        RequestedState::Consistent => plain,
+        RequestedState::Pages => plain.limit(2),
+        RequestedState::Any => plain.match_any(),
+        RequestedState::NotOlderThan(version) => plain.at(&version.to_string()).matching(VersionMatch::NotOlderThan),
+        RequestedState::Exact(version) => plain.at(&version.to_string()).matching(VersionMatch::Exact),
     };
     let mut page = objects.api.list(&params).await.ok()?;
     let version: u64 = page.metadata.resource_version.as_ref()?.parse().unwrap();

@@ -192,7 +192,7 @@ fn template(
     if !skip.template_spec {
         pod_validation::template(&as_made(spec, given), path, options, errors);
     }
-    // The reference looks at these twice.
+    // kube-apiserver looks at these twice.
     metadata::labels(given.at(&["metadata", "labels"]), &path.child("labels"), errors);
     let at = path.child("annotations");
     metadata::annotations(given.at(&["metadata", "annotations"]), &at, errors);

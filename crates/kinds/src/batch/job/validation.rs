@@ -48,7 +48,7 @@ pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, 
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    // The reference looks at the spec twice.
+    // kube-apiserver looks at the spec twice.
     selecting_spec(spec, &path, &options(features, Some(old)).0, errors);
     completions_change(spec, old_spec, &path.child("completions"), errors);
     immutable_selector(object, old, errors);

@@ -11,7 +11,7 @@ use binnacle_validation::pod_resources::quantity;
 const STORAGE: &str = "storage";
 const STANDARD_TYPES: [&str; 3] = ["Pod", "Container", "PersistentVolumeClaim"];
 
-/// Above this value thousandths do not fit the reference's 64 bits: it then compares whole numbers.
+/// Above this value thousandths do not fit kube-apiserver's 64 bits: it then compares whole numbers.
 const MILLI_MAX: i64 = i64::MAX / 1000;
 
 pub(super) fn validate(object: &Value) -> FieldErrors {

@@ -18,7 +18,7 @@ const FEATURE_NAME_MAX: usize = 253;
 const CIDRS_ARE_KEPT: &str = "node updates may not change podCIDR except from \"\" to valid";
 const PROVIDER_IS_KEPT: &str = "node updates may not change providerID except from \"\" to valid";
 
-/// The rules for any node. The paths of taints and swap are those that the reference tells.
+/// The rules for any node. The paths of taints and swap are those that kube-apiserver tells.
 pub(super) fn node(object: &Value, errors: &mut FieldErrors) {
     let metadata = FieldPath::new("metadata");
     annotations(object, &metadata.child("annotations"), errors);

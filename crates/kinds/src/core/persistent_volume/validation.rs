@@ -1,6 +1,6 @@
 //! The rules of persistent volumes, and of those that attachments describe inline.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::metadata::{self, shown};
 use binnacle_validation::{checks, names};
@@ -20,7 +20,7 @@ const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 /// How the rules of one kind of source are called: with the source, the name of the volume and the path.
 type Rule = fn(&Value, &str, &FieldPath, &mut FieldErrors);
 
-/// Every source in the order in which the reference looks for them: its field, where its own errors are reported, and
+/// Every source in the order in which kube-apiserver looks for them: its field, where its own errors are reported, and
 /// where a second one is.
 #[rustfmt::skip]
 const SOURCES: &[(&str, &str, &str, Rule)] = &[
@@ -89,7 +89,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
 
 pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate(object, Some(old));
-    // The reference looks at the volume twice.
+    // kube-apiserver looks at the volume twice.
     volume(object, Some(old), &mut errors);
     source_change(object, old, &mut errors);
     let mode = |object: &Value| object.at(&["spec", "volumeMode"]).cloned();
@@ -137,7 +137,7 @@ pub(crate) fn validate_inline(spec: &Value, path: &FieldPath, errors: &mut Field
         let why = format!("may not specify volumeMode other than Filesystem {WHERE}");
         errors.push(FieldError::forbidden(&path.child("volumeMode"), why));
     }
-    // The class of attributes is not looked at: the reference checks such a volume without the feature.
+    // The class of attributes is not looked at: kube-apiserver checks such a volume without the feature.
 }
 
 fn volume(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
@@ -393,7 +393,7 @@ fn affinity_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     if new.is_some() && equal(NODE_AFFINITY, new.as_ref(), Some(&expected)) {
         return;
     }
-    let shown: Shown = internal::shown(NODE_AFFINITY, new.as_ref());
+    let shown: ErrorValue = internal::shown(NODE_AFFINITY, new.as_ref());
     let why = format!("{}, except for updating from beta label to GA", metadata::IMMUTABLE);
     errors.push(FieldError::invalid(&FieldPath::new("nodeAffinity"), shown, why));
 }

@@ -209,8 +209,8 @@ fn spec_rules(spec: &Value, options: Options, path: &FieldPath, errors: &mut Fie
         } else {
             (!same).then_some("must match dataSourceRef")
         };
-        // The value that the reference shows is the path, which has nothing to show.
-        errors.extend(why.map(|why| FieldError::invalid(path, binnacle_meta::Shown::raw("{}"), why)));
+        // The value that kube-apiserver shows is the path, which has nothing to show.
+        errors.extend(why.map(|why| FieldError::invalid(path, binnacle_meta::ErrorValue::raw("{}"), why)));
     }
     class("volumeAttributesClassName", errors);
 }

@@ -4,7 +4,7 @@ use binnacle_schema::{Value, value};
 
 use super::*;
 
-static SITUATION: LazyLock<Situation<'static>> = LazyLock::new(|| crate::testing::situation("default"));
+static SITUATION: LazyLock<StrategyContext<'static>> = LazyLock::new(|| crate::testing::situation("default"));
 
 fn check_defaults(spec: Value, want: Value) {
     let mut object = value!({"spec": spec});

@@ -8,7 +8,7 @@ use binnacle_schema::{Object, Value};
 use super::is_externally_accessible;
 use crate::tree::{is_nil, structs_mut, text};
 
-/// External names have no traffic of their own to route. The reference stores the policy and never shows it.
+/// External names have no traffic of their own to route. kube-apiserver stores the policy and never shows it.
 pub(super) fn drop_internal_policy(object: &mut Value) {
     let spec = object.make_at(&["spec"]);
     if text(spec, "type") == "ExternalName" && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local") {

@@ -29,7 +29,7 @@ pub(super) struct Pod<'a> {
     pub(super) host_users: bool,
 }
 
-/// All containers of a pod with their paths, in the order in which the reference visits them.
+/// All containers of a pod with their paths, in the order in which kube-apiserver visits them.
 pub(crate) fn all<'a>(spec: &'a Value, path: &FieldPath) -> impl Iterator<Item = (&'a Value, FieldPath)> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(move |list| {
         let at = path.child(list);

@@ -33,7 +33,7 @@ pub(super) fn mounts(container: &Value, volumes: &Volumes<'_>, path: &FieldPath,
             let why = "must not already exist as a path in volumeDevices";
             errors.push(FieldError::invalid(&at.child("mountPath"), target, why));
         }
-        // From here on the reference names no mount.
+        // From here on kube-apiserver names no mount.
         sub_paths(mount, path, &at, errors);
         if let Some(propagation) = mount.get("mountPropagation").and_then(Value::as_str) {
             let at = path.child("mountPropagation");

@@ -24,7 +24,7 @@ const KUBERNETES_CERTIFICATE_MAX: i64 = 86_400;
 
 pub(super) fn downward_api(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     file_mode(source, "defaultMode", path, errors);
-    // The reference does not say which file it means.
+    // kube-apiserver does not say which file it means.
     source.list_at(&["items"]).iter().for_each(|file| downward_file(file, path, errors));
 }
 

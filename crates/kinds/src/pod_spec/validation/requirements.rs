@@ -87,7 +87,7 @@ pub(super) fn pod_requirements(
         let why = format!("must be greater than or equal to aggregate container requests of {sum}");
         errors.push(FieldError::invalid(&path.child("requests").key(&name), request.to_string().as_str(), why));
     }
-    // The reference has no `limits` of its own here.
+    // kube-apiserver has no `limits` of its own here.
     for (name, sum) in errors.while_room(aggregate(spec, "limits").into_iter().filter(|(name, _)| is_huge_page(name))) {
         let Some(limit) = own("limits", &name).filter(|limit| sum > *limit) else { continue };
         let why = format!("must be greater than or equal to aggregate container limits of {sum}");

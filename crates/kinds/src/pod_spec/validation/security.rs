@@ -113,7 +113,7 @@ pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, 
     {
         errors.push(FieldError::forbidden(&path.child("hostNetwork"), WHY));
     }
-    // The reference spells these two as Go does.
+    // kube-apiserver spells these two as Go does.
     for (field, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if spec.bool_at(&[field]) {
             errors.push(FieldError::forbidden(&path.child(shown), WHY));

@@ -13,7 +13,7 @@ use crate::tree::member;
 /// How the rules of one kind of source are called: with the source and its path.
 type Rule = fn(&Value, &FieldPath, &Options<'_>, &mut FieldErrors);
 
-/// Every source in the order in which the reference looks for them: its field, where its own errors are reported, and
+/// Every source in the order in which kube-apiserver looks for them: its field, where its own errors are reported, and
 /// where a second one is. (The three differ in places.)
 #[rustfmt::skip]
 const SOURCES: &[(&str, &str, &str, Rule)] = &[

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Shown};
+use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, json};
 use binnacle_validation::metadata::shown;
 use binnacle_validation::names::inclusive_range_error;
@@ -184,12 +184,12 @@ fn node_affinity(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Field
             terms => Value::List(terms.iter().map(|term| internal(TERM, Some(term))).collect()),
         };
         let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return errors.push(FieldError::invalid(&at, Shown::raw(json::to_string(&terms)), why));
+        return errors.push(FieldError::invalid(&at, ErrorValue::raw(json::to_string(&terms)), why));
     }
     for (i, (new, _)) in
         errors.while_room(new.iter().zip(old).enumerate().filter(|(_, (new, old))| !only_adds(new, old)))
     {
-        let term = Shown::raw(json::to_string(&internal(TERM, Some(new))));
+        let term = ErrorValue::raw(json::to_string(&internal(TERM, Some(new))));
         errors.push(FieldError::invalid(&at.index(i), term, "only additions are allowed (no mutations or deletions)"));
     }
 }

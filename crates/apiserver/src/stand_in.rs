@@ -1,0 +1,126 @@
+//! The stand-in for etcd that test harnesses start: the server asks an etcd of this machine for it, and keeps all objects
+//! in memory where it is one.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use binnacle_etcd_stand_in::{DOCUMENT, PATH};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::settings::{Etcd, Storage};
+
+/// How long an etcd may take to say that it is none. What takes longer is an etcd that is slow or not there yet.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why a stand-in cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the etcd at {0} is a stand-in that keeps nothing: it cannot be one of several, nor stand beside other stores")]
+pub(crate) struct StandInError(String);
+
+/// Takes the stand-in that is named as etcd for what it is. Only one of this machine that speaks plain HTTP is asked, by a
+/// request that etcd answers with "not found"; nothing is concluded from addresses or ports.
+pub(crate) async fn settle(storage: &mut Storage) -> Result<(), StandInError> {
+    let Some(etcd) = &storage.etcd else { return Ok(()) };
+    let Some((server, address)) = etcd.servers.iter().find_map(|server| Some((server, local(server)?))) else {
+        return Ok(());
+    };
+    if !matches!(tokio::time::timeout(PATIENCE, is_stand_in(address)).await, Ok(Ok(true))) {
+        return Ok(());
+    }
+    if !is_alone(etcd, server) {
+        return Err(StandInError(server.clone()));
+    }
+    tracing::warn!(
+        "the etcd at {server} is a stand-in that keeps nothing: all objects are kept in memory, for this start"
+    );
+    storage.etcd = None;
+    storage.ephemeral = true;
+    Ok(())
+}
+
+/// True when everything is to be kept at this one server.
+fn is_alone(etcd: &Etcd, server: &str) -> bool {
+    etcd.servers.len() == 1 && etcd.overrides.values().flatten().all(|other| other == server)
+}
+
+/// The address behind an `http` URL, if it is one of this machine's own.
+fn local(url: &str) -> Option<&str> {
+    let address = url.strip_prefix("http://")?;
+    let address = address.strip_suffix('/').unwrap_or(address);
+    let (host, _port) = address.rsplit_once(':')?;
+    let ip: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    (host == "localhost" || ip.is_some_and(|ip| ip.is_loopback())).then_some(address)
+}
+
+async fn is_stand_in(address: &str) -> io::Result<bool> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {PATH} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    // Room for a head with more in it than the stand-in's own; what is longer is none.
+    stream.take(4096).read_to_end(&mut answer).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let Some((head, body)) = answer.split_once("\r\n\r\n") else { return Ok(false) };
+    Ok(head.starts_with("HTTP/1.1 200 ") && body == DOCUMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn only_plain_servers_of_this_machine_are_asked() {
+        for (url, want) in [
+            ("http://127.0.0.1:2379", Some("127.0.0.1:2379")),
+            ("http://localhost:2379/", Some("localhost:2379")),
+            ("http://[::1]:7", Some("[::1]:7")),
+            ("https://127.0.0.1:2379", None),
+            ("http://192.0.2.1:2379", None),
+            ("http://etcd:2379", None),
+            ("127.0.0.1:2379", None),
+        ] {
+            assert_eq!(local(url), want, "{url}");
+        }
+    }
+
+    fn storage(servers: &[&str], overrides: &[&str]) -> Storage {
+        let owned = |list: &[&str]| -> Vec<String> { list.iter().map(ToString::to_string).collect() };
+        let overrides =
+            overrides.iter().map(|server| (binnacle_meta::GroupResource::new("", "events"), owned(&[server])));
+        let etcd = Etcd {
+            servers: owned(servers),
+            overrides: overrides.collect::<HashMap<_, _>>(),
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
+            root: "/registry/".to_owned(),
+        };
+        Storage { etcd: Some(etcd), ..Storage::default() }
+    }
+
+    #[tokio::test]
+    async fn a_stand_in_is_taken_for_one_and_nothing_else_is() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stand_in = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || binnacle_etcd_stand_in::serve(listener));
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let closed = format!("http://{closed}");
+        for (servers, overrides, want) in [
+            (&[&stand_in[..]][..], &[][..], Ok(true)),
+            (&[&stand_in], &[&stand_in[..]], Ok(true)),
+            (&[&stand_in], &["http://192.0.2.1:1"], Err(())),
+            (&["https://192.0.2.1:1", &stand_in], &[], Err(())),
+            (&[&closed], &[], Ok(false)),
+            (&["https://127.0.0.1:1"], &[], Ok(false)),
+        ] {
+            let mut storage = storage(servers, overrides);
+            let settled = settle(&mut storage).await.map(|()| storage.ephemeral && storage.etcd.is_none());
+            assert_eq!(settled.map_err(drop), want, "{servers:?} {overrides:?}");
+        }
+    }
+}

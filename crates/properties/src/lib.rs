@@ -1,0 +1,51 @@
+//! What must hold of every input that a client or another server can send, whatever it is: decoders answer or refuse and read what they
+//! write, patches stay within their limits, applying twice changes nothing.
+//!
+//! A property takes bytes and panics where it is broken. The programs in `fuzz/` try them on generated input, the tests of
+//! this crate on `corpus/`, where every finding stays as a file.
+
+mod apply;
+mod json;
+mod json_patch;
+mod json_path;
+mod merge_patch;
+mod objects;
+mod policy_expression;
+mod protobuf;
+mod review_answer;
+mod spdy;
+mod strategic_patch;
+mod structural;
+mod yaml;
+
+pub use apply::apply;
+pub use json::json;
+pub use json_patch::json_patch;
+pub use json_path::json_path;
+pub use merge_patch::merge_patch;
+pub use policy_expression::policy_expression;
+pub use protobuf::protobuf;
+pub use review_answer::review_answer;
+pub use spdy::spdy;
+pub use strategic_patch::strategic_patch;
+pub use structural::structural;
+pub use yaml::yaml;
+
+/// A property, by the name of its folder in the corpus.
+pub type Property = (&'static str, fn(&[u8]));
+
+/// All properties.
+pub const ALL: &[Property] = &[
+    ("apply", apply),
+    ("json", json),
+    ("json_patch", json_patch),
+    ("json_path", json_path),
+    ("merge_patch", merge_patch),
+    ("policy_expression", policy_expression),
+    ("protobuf", protobuf),
+    ("review_answer", review_answer),
+    ("spdy", spdy),
+    ("strategic_patch", strategic_patch),
+    ("structural", structural),
+    ("yaml", yaml),
+];

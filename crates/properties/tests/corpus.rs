@@ -1,0 +1,25 @@
+//! The properties on every file of the corpus: what was found once, and what generated input starts from.
+
+use std::path::Path;
+
+use binnacle_properties::ALL;
+
+#[test]
+fn corpus() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    for (name, property) in ALL {
+        let folder = corpus.join(name);
+        let mut files: Vec<_> = std::fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+            .map(|entry| entry.expect("the folder can be read").path())
+            .collect();
+        files.sort();
+        assert!(!files.is_empty(), "{}", folder.display());
+        for file in files {
+            let data = std::fs::read(&file).expect("the file can be read");
+            // A property that is broken panics; this line tells which file it was.
+            println!("{}", file.display());
+            property(&data);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the server says of a request beside its answer: warnings to the client, annotations of the audit events.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use binnacle_request::{AuditLevel, Record};
+use binnacle_schema::decode::Empties;
+use parking_lot::Mutex;
+
+/// Where the verbs and admission plugins put such notes. Clones share one place.
+#[derive(Clone, Default)]
+pub struct RequestNotes {
+    warnings: Warnings,
+    /// Absent for requests of the server itself, of which no audit event tells.
+    record: Option<Arc<Record>>,
+}
+
+/// Texts for `Warning` headers, collected while a request is served and sent whatever its outcome.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    warnings: Mutex<Vec<String>>,
+    /// See [`RequestNotes::note_unknown_fields`].
+    unknown_fields: AtomicBool,
+    /// See [`RequestNotes::was_sent_empty`].
+    empties: OnceLock<Empties>,
+}
+
+/// More are never sent: what all headers together may hold is reached by far fewer.
+const MAX_WARNINGS: usize = 1024;
+
+impl Warnings {
+    /// Adds a text; one that was said already is not said again, and none where there are very many.
+    pub fn add(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.0.warnings.lock();
+        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.warnings.lock())
+    }
+}
+
+impl RequestNotes {
+    /// Warnings go to a place that the caller reads, annotations to the record of the request.
+    pub fn new(warnings: Warnings, record: Arc<Record>) -> Self {
+        Self { warnings, record: Some(record) }
+    }
+
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
+    }
+
+    /// Adds a text for a `Warning` header.
+    pub fn warn(&self, text: impl Into<String>) {
+        self.warnings.add(text);
+    }
+
+    /// Admission has put fields into a custom object that its schema does not know. They are never stored, but count as a
+    /// change of the object.
+    pub fn note_unknown_fields(&self) {
+        self.warnings.0.unknown_fields.store(true, Ordering::Relaxed);
+    }
+
+    /// True when admission has put such fields in.
+    pub(crate) fn has_unknown_fields(&self) -> bool {
+        self.warnings.0.unknown_fields.load(Ordering::Relaxed)
+    }
+
+    /// Lists and maps of the object stood there empty.
+    pub(crate) fn note_empties(&self, empties: &Empties) {
+        self.warnings.0.empties.get_or_init(|| empties.clone());
+    }
+
+    /// True when the new object was sent with an empty map at a place: Go tells it from none until the object is written.
+    pub fn was_sent_empty(&self, path: &[&str]) -> bool {
+        self.warnings.0.empties.get().is_some_and(|empties| empties.holds_map(path))
+    }
+
+    /// Adds an annotation that the audit events of this request tell from a level on. The first value of a key stays.
+    pub fn annotate(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
+        let notes = self.record.as_deref().and_then(Record::audit);
+        if let Some(notes) = notes.filter(|notes| notes.level().is_some_and(|told| told >= level)) {
+            notes.annotate(key, &value.to_string());
+        }
+    }
+}
+
+impl fmt::Debug for RequestNotes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestNotes").field("warnings", &self.warnings).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn annotations_by_level() {
+        for (told, want) in [
+            (AuditLevel::None, &[][..]),
+            (AuditLevel::Metadata, &["m"]),
+            (AuditLevel::Request, &["m", "r"]),
+            (AuditLevel::RequestResponse, &["m", "r"]),
+        ] {
+            let record = Record::open(http::Method::POST, "/".into(), None, None);
+            record.begin_audit().decide(told, false);
+            let notes = RequestNotes::new(Warnings::default(), record.clone());
+            notes.annotate(AuditLevel::Metadata, "m", 1);
+            notes.annotate(AuditLevel::Request, "r", 1);
+            let noted = record.begin_audit().noted().annotations;
+            assert_eq!(noted.keys().collect::<Vec<_>>(), want, "{told:?}");
+        }
+        RequestNotes::default().annotate(AuditLevel::Metadata, "nobody", "listens");
+    }
+
+    #[test]
+    fn a_warning_is_given_once() {
+        let notes = RequestNotes::default();
+        ["a", "b", "a"].into_iter().for_each(|text| notes.warn(text));
+        assert_eq!(notes.warnings.take(), ["a", "b"]);
+        (0..100_000).for_each(|i| notes.warn(i.to_string()));
+        assert_eq!(notes.warnings.take().len(), MAX_WARNINGS);
+    }
+}

@@ -1,0 +1,107 @@
+//! How long requests spend in each of the filters that may have to wait for somebody else.
+
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime};
+
+use binnacle_metrics::keep;
+use binnacle_request::Record;
+use prometheus::{Histogram, HistogramOpts, HistogramVec, Registry};
+
+use super::traces;
+
+const BUCKETS: [f64; 13] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0];
+
+/// A filter whose time is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filter {
+    Authentication,
+    Audit,
+    Impersonation,
+    ConstrainedImpersonation,
+    PriorityAndFairness,
+    Authorization,
+}
+
+impl Filter {
+    const COUNT: usize = 6;
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Authentication => "authentication",
+            Self::Audit => "audit",
+            Self::Impersonation => "impersonation",
+            Self::ConstrainedImpersonation => "constrainedimpersonation",
+            Self::PriorityAndFairness => "priorityandfairness",
+            Self::Authorization => "authorization",
+        }
+    }
+}
+
+/// The family `apiserver_request_filter_duration_seconds`.
+pub(crate) struct FilterMetrics {
+    family: HistogramVec,
+    /// Looked up once; a filter that no request has passed is not told of.
+    filters: [OnceLock<Histogram>; Filter::COUNT],
+}
+
+impl FilterMetrics {
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let opts = HistogramOpts::new(
+            "apiserver_request_filter_duration_seconds",
+            "[ALPHA] Request filter latency distribution in seconds, for each filter type",
+        );
+        let family = keep(registry, HistogramVec::new(opts.buckets(BUCKETS.to_vec()), &["filter"])?)?;
+        Ok(Self { family, filters: Default::default() })
+    }
+
+    fn of(&self, filter: Filter) -> &Histogram {
+        self.filters[filter as usize].get_or_init(|| self.family.with_label_values(&[filter.as_str()]))
+    }
+}
+
+/// Measures one request's way through the filters.
+pub(crate) struct FilterTimings<'a> {
+    metrics: &'a FilterMetrics,
+    record: &'a Record,
+    began: Instant,
+}
+
+impl<'a> FilterTimings<'a> {
+    pub(crate) fn begin(metrics: &'a FilterMetrics, record: &'a Record) -> Self {
+        Self { metrics, record, began: Instant::now() }
+    }
+
+    /// The request is through with a filter, and goes on to the next.
+    pub(crate) fn passed(&mut self, filter: Filter) {
+        let now = Instant::now();
+        let took = now - self.began;
+        self.metrics.of(filter).observe(took.as_secs_f64());
+        // The trace begins behind authentication, which has told of itself.
+        if filter != Filter::Authentication && self.record.trace().is_some() {
+            traces::entered(self.record, filter.as_str(), SystemTime::now() - took);
+        }
+        self.began = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_filters_that_were_passed_are_told_of() {
+        let registry = Registry::new();
+        let metrics = FilterMetrics::register(&registry).unwrap();
+        let record = Record::open(http::Method::GET, "/".into(), None, None);
+        let mut timings = FilterTimings::begin(&metrics, &record);
+        timings.passed(Filter::Authentication);
+        timings.passed(Filter::Authorization);
+        FilterTimings::begin(&metrics, &record).passed(Filter::Authorization);
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let counts: Vec<&str> = text.lines().filter(|line| line.contains("_count{")).collect();
+        let count = |filter: &str, times| {
+            format!("apiserver_request_filter_duration_seconds_count{{filter=\"{filter}\"}} {times}")
+        };
+        assert_eq!(counts, [count("authentication", 1), count("authorization", 2)]);
+    }
+}

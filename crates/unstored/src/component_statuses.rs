@@ -1,0 +1,148 @@
+//! ComponentStatus: how the store, the scheduler and the controller manager of this machine are, asked on each request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_endpoints::{Answer, Include, UnstoredCall, UnstoredHandler, list_options, respond_unstored};
+use binnacle_features::Features;
+use binnacle_meta::{GroupResource, Status};
+use binnacle_registry::object;
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Object, Value, value};
+use binnacle_store::Store;
+use futures::future::join_all;
+
+use crate::https;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+pub(crate) struct ComponentStatuses {
+    components: Vec<Component>,
+    features: Arc<Features>,
+}
+
+struct Component {
+    name: &'static str,
+    check: Check,
+}
+
+enum Check {
+    Store(Arc<dyn Store>),
+    /// The port of a server on this machine.
+    Server(u16),
+}
+
+/// What a check found: the condition `Healthy`.
+struct Health {
+    status: &'static str,
+    message: String,
+    error: String,
+}
+
+impl ComponentStatuses {
+    pub(crate) fn new(store: Arc<dyn Store>, features: Arc<Features>) -> Self {
+        Self {
+            features,
+            components: vec![
+                Component { name: "controller-manager", check: Check::Server(10257) },
+                Component { name: "etcd-0", check: Check::Store(store) },
+                Component { name: "scheduler", check: Check::Server(10259) },
+            ],
+        }
+    }
+
+    async fn answer(&self, call: UnstoredCall) -> Answer {
+        let UnstoredCall { request, output, .. } = call;
+        let include = Include::of(&request.query)?;
+        let columns = binnacle_columns::table_for("", "ComponentStatus");
+        let name = request.info.name.as_str();
+        if !name.is_empty() {
+            let component = self.components.iter().find(|component| component.name == name);
+            let component =
+                component.ok_or_else(|| Status::not_found(&GroupResource::new("", "componentstatus"), name))?;
+            let message = message("ComponentStatus")?;
+            return respond_unstored(output, include, 200, component.status().await, message, Some(columns));
+        }
+        let description = binnacle_resources::find("", "v1", "componentstatuses").ok_or_else(Status::path_not_found)?;
+        let options = list_options(&request, description, &self.features)?;
+        let mut items = join_all(self.components.iter().map(Component::status)).await;
+        items.retain(|item| {
+            let field = |field: &str| (field == "metadata.name").then(|| object::name(item));
+            options.labels.matches(|_| None) && options.fields.matches(field)
+        });
+        for item in &mut items {
+            // Items of lists go without.
+            let members = item.make_object();
+            members.remove("kind");
+            members.remove("apiVersion");
+        }
+        let list = value!({
+            "kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": (Value::List(items))
+        });
+        respond_unstored(output, include, 200, list, message("ComponentStatusList")?, Some(columns))
+    }
+}
+
+impl UnstoredHandler for ComponentStatuses {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+        Box::pin(self.answer(call))
+    }
+
+    fn has_table(&self) -> bool {
+        true
+    }
+}
+
+impl Component {
+    async fn status(&self) -> Value {
+        let Health { status, message, error } = self.check.run().await;
+        let mut condition = Object::new();
+        condition.insert("type", "Healthy");
+        condition.insert("status", status);
+        for (member, text) in [("message", message), ("error", error)] {
+            if !text.is_empty() {
+                condition.insert(member, text);
+            }
+        }
+        value!({
+            "kind": "ComponentStatus", "apiVersion": "v1",
+            "metadata": {"name": (self.name)}, "conditions": [condition]
+        })
+    }
+}
+
+impl Check {
+    async fn run(&self) -> Health {
+        match self {
+            Self::Store(store) => match tokio::time::timeout(TIMEOUT, store.health()).await {
+                Ok(Ok(())) => Health::new("True", "ok"),
+                Ok(Err(error)) => Health { error: error.to_string(), ..Health::new("False", "") },
+                Err(_) => Health { error: "context deadline exceeded".to_owned(), ..Health::new("False", "") },
+            },
+            Self::Server(port) => match https::get("127.0.0.1", *port, "/healthz", TIMEOUT).await {
+                Ok(answer) => of_answer(answer.code, &answer.body),
+                Err(why) => Health::new("False", why),
+            },
+        }
+    }
+}
+
+impl Health {
+    fn new(status: &'static str, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), error: String::new() }
+    }
+}
+
+fn of_answer(code: u16, body: &str) -> Health {
+    match code {
+        200..300 => Health::new("True", body),
+        // Sent elsewhere: neither well nor unwell.
+        300..400 => Health::new("Unknown", format!("Probe terminated redirects, Response body: {body}")),
+        _ => Health::new("False", format!("HTTP probe failed with statuscode: {code}")),
+    }
+}
+
+fn message(kind: &str) -> Result<&'static binnacle_schema::Message, Status> {
+    binnacle_kinds::tables::kind("", "v1", kind)
+        .ok_or_else(|| Status::internal(format!("the schema of {kind} is missing")))
+}

@@ -1,0 +1,81 @@
+//! What is common to requests that connect to something else: refusals, admission, and an end with the server.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use binnacle_authz::{Authorizer, ask};
+use binnacle_endpoints::Answer;
+use binnacle_features::Features;
+use binnacle_meta::{GroupVersionKind, Status};
+use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
+use binnacle_registry::{RequestNotes, Warnings};
+use binnacle_request::{Request, RequestInfo, Shutdown, User};
+use binnacle_schema::Value;
+
+/// Who asks, and for what.
+pub(crate) struct Caller {
+    pub(crate) info: Arc<RequestInfo>,
+    pub(crate) user: Arc<User>,
+    deadline: Option<Instant>,
+    notes: RequestNotes,
+}
+
+impl Caller {
+    /// A connection has effects that nobody knows beforehand: there are no dry runs.
+    pub(crate) fn of(request: &Request, warnings: Warnings) -> Result<Self, Status> {
+        if request.query.contains("dryRun") {
+            return Err(Status::bad_request("dryRun is not supported"));
+        }
+        let notes = RequestNotes::new(warnings, request.record.clone());
+        Ok(Self { info: request.info.clone(), user: request.user.clone(), deadline: request.deadline, notes })
+    }
+
+    /// Lets admission see the options of a connection (an object of the core group).
+    pub(crate) async fn admit(&self, admission: &Arc<dyn Admission>, mut options: Value) -> Result<(), Status> {
+        let info = &self.info;
+        let attributes = Attributes {
+            operation: Operation::Connect,
+            kind: GroupVersionKind::new("", "v1", options.str_at(&["kind"])),
+            resource: info.group_version_resource(),
+            subresource: info.subresource.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            user: (*self.user).clone(),
+            dry_run: false,
+            options: OperationOptions::None,
+            deadline: self.deadline,
+        };
+        let notes = &self.notes;
+        admission.mutate(&attributes, &mut options, None, notes).await?;
+        admission.validate(&attributes, &options, None, notes).await
+    }
+}
+
+/// The right to `get` what runs commands is not the right to run them. WebSockets are opened by GET and SPDY connections by POST,
+/// which policies took for a difference in what is done (<https://issues.k8s.io/133515>).
+pub(crate) async fn may_create(
+    features: &Features,
+    authorizer: &dyn Authorizer,
+    caller: &Caller,
+) -> Result<(), Status> {
+    let info = &caller.info;
+    if info.verb == "create" || !features.enabled("AuthorizePodWebsocketUpgradeCreatePermission") {
+        return Ok(());
+    }
+    let attributes =
+        binnacle_authz::Attributes { verb: "create", ..binnacle_authz::Attributes::of(info, &caller.user) };
+    let asked = ask(authorizer, &attributes).await;
+    let (decision, permit) = asked.map_err(|error| Status::unknown(500, &error.to_string()))?;
+    match permit {
+        Some(_) => Ok(()),
+        None => Err(Status::forbidden(&info.group_resource(), &info.name, decision.reason())),
+    }
+}
+
+/// Waits for the other side no longer than the server runs.
+pub(crate) async fn unless_stopped(shutdown: &Shutdown, answer: impl Future<Output = Answer>) -> Answer {
+    tokio::select! {
+        answer = answer => answer,
+        () = shutdown.fired() => Err(Status::service_unavailable("apiserver is shutting down.")),
+    }
+}

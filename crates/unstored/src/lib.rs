@@ -1,0 +1,132 @@
+//! What has a path but no place in the store: reviews of who somebody is and what they may do, the statuses of
+//! components, orders about pods (bindings, evictions), streams to their containers, and proxies to what runs in the
+//! cluster. Each is a [`UnstoredHandler`] of the API link.
+//!
+//! A body is read, judged and admitted here as it is for stored objects; what then happens is each handler's own.
+
+mod component_statuses;
+mod connect;
+mod https;
+mod pods;
+mod posted;
+mod proxies;
+mod reviews;
+mod streams;
+mod token_request;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use binnacle_authn::Authenticator;
+use binnacle_authz::Authorizer;
+use binnacle_endpoints::{UnstoredHandler, UnstoredKey};
+use binnacle_kubelet::Kubelets;
+use binnacle_meta::Text;
+use binnacle_proxy::{Verification, client_config};
+use binnacle_registry::Catalog;
+use binnacle_registry::admission::Admission;
+use binnacle_store::Store;
+use prometheus::Registry;
+use rustls::ClientConfig;
+
+use crate::component_statuses::ComponentStatuses;
+use crate::pods::{Binding, Eviction};
+use crate::proxies::{Behind, Proxy};
+use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
+use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
+pub use crate::token_request::TokenIssuer;
+use crate::token_request::TokenRequest;
+
+/// What the handlers need of the server that they are part of.
+#[derive(Clone)]
+pub struct Server {
+    pub store: Arc<dyn Store>,
+    pub resources: Catalog,
+    pub admission: Arc<dyn Admission>,
+    pub authenticator: Arc<dyn Authenticator>,
+    pub authorizer: Arc<dyn Authorizer>,
+    /// `--api-audiences`: whom tokens for this server are made for.
+    pub api_audiences: Vec<Text>,
+    pub token_issuer: TokenIssuer,
+    pub outward: OutboundClients,
+}
+
+/// What leads out of this server: to kubelets, and to what runs in the cluster.
+#[derive(Clone)]
+pub struct OutboundClients {
+    kubelets: Arc<Kubelets>,
+    /// For servers in the cluster, whose certificates say nothing that could be verified: they are dialed by address.
+    tls: Arc<ClientConfig>,
+    metrics: StreamMetrics,
+}
+
+impl OutboundClients {
+    /// Registers its metrics; fails when they are there already.
+    pub fn new(kubelets: Kubelets, registry: &Registry) -> Result<Self, OutboundError> {
+        Ok(Self {
+            kubelets: Arc::new(kubelets),
+            tls: client_config(Verification::None, None)?,
+            metrics: StreamMetrics::new(registry)?,
+        })
+    }
+}
+
+/// Why there is no way out.
+#[derive(Debug, thiserror::Error)]
+pub enum OutboundError {
+    #[error(transparent)]
+    Metrics(#[from] prometheus::Error),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
+}
+
+/// All handlers of built-in groups.
+pub fn all(server: &Server) -> HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> {
+    let mut handlers: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> = HashMap::new();
+    let mut add = |group, version, plural, subresource, handler: Arc<dyn UnstoredHandler>| {
+        let text = Text::new_static;
+        handlers.insert((text(group), text(version), text(plural), text(subresource)), handler);
+    };
+    let admission = || server.admission.clone();
+    add(
+        "",
+        "v1",
+        "componentstatuses",
+        "",
+        Arc::new(ComponentStatuses::new(server.store.clone(), server.resources.features().clone())),
+    );
+    add("", "v1", "bindings", "", Arc::new(Binding::collection(server.resources.clone(), admission())));
+    add("", "v1", "pods", "binding", Arc::new(Binding::subresource(server.resources.clone(), admission())));
+    add("", "v1", "pods", "eviction", Arc::new(Eviction::new(server.resources.clone(), admission())));
+    let requests = TokenRequest::new(server.resources.clone(), admission(), server.token_issuer.clone());
+    add("", "v1", "serviceaccounts", "token", Arc::new(requests));
+    let nodes = Nodes { resources: server.resources.clone(), kubelets: server.outward.kubelets.clone() };
+    let metrics = || server.outward.metrics.clone();
+    add("", "v1", "pods", "log", Arc::new(Log::new(nodes.clone(), metrics())));
+    for (name, session) in [("exec", Session::Exec), ("attach", Session::Attach), ("portforward", Session::PortForward)]
+    {
+        let remote = Remote::new(session, nodes.clone(), admission(), server.authorizer.clone(), metrics());
+        add("", "v1", "pods", name, Arc::new(remote));
+    }
+    for (plural, behind) in [("pods", Behind::Pod), ("services", Behind::Service), ("nodes", Behind::Node)] {
+        let (authorizer, tls) = (server.authorizer.clone(), server.outward.tls.clone());
+        let proxy = Proxy::new(behind, nodes.clone(), admission(), authorizer, tls);
+        add("", "v1", plural, "proxy", Arc::new(proxy));
+    }
+    let authentication = "authentication.k8s.io";
+    add(authentication, "v1", "selfsubjectreviews", "", Arc::new(SelfReview::new(admission())));
+    let tokens = TokenReview::new(admission(), server.authenticator.clone(), server.api_audiences.clone());
+    add(authentication, "v1", "tokenreviews", "", Arc::new(tokens));
+    let authorization = "authorization.k8s.io";
+    for (plural, subject) in [
+        ("subjectaccessreviews", Subject::Named),
+        ("localsubjectaccessreviews", Subject::NamedIn),
+        ("selfsubjectaccessreviews", Subject::Caller),
+    ] {
+        let review = AccessReview::new(subject, admission(), server.authorizer.clone());
+        add(authorization, "v1", plural, "", Arc::new(review));
+    }
+    let rules = RulesReview::new(admission(), server.authorizer.clone());
+    add(authorization, "v1", "selfsubjectrulesreviews", "", Arc::new(rules));
+    handlers
+}

@@ -1,0 +1,177 @@
+//! Binding a pod to a node: what a scheduler sends, to the pod's own path or to the collection of bindings.
+//!
+//! It goes past the rules for updates of pods, as its own are stricter: only a pod that is waiting for a node is bound.
+
+use std::sync::Arc;
+
+use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupResource, Status, aggregate};
+use binnacle_registry::admission::Admission;
+use binnacle_registry::{Catalog, Context, Preconditions, Resource, object, rfc3339};
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Object, Value};
+
+use super::conditions;
+use crate::posted::{Kind, PostedObject};
+
+const KIND: Kind = Kind::new("", "v1", "Binding");
+
+pub(crate) struct Binding {
+    kind: Kind,
+    resources: Catalog,
+    admission: Arc<dyn Admission>,
+}
+
+impl Binding {
+    /// `POST .../pods/NAME/binding`: a uid in the binding must be the pod's.
+    pub(crate) fn subresource(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
+        Self { kind: Kind { keeps_uid: true, ..KIND }, resources, admission }
+    }
+
+    /// `POST .../bindings`: the binding's name is the pod's, and its uid says nothing.
+    pub(crate) fn collection(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
+        Self { kind: KIND, resources, admission }
+    }
+
+    async fn bind(&self, call: UnstoredCall) -> Answer {
+        let posted = PostedObject::read(call, &self.kind, &self.admission).await?;
+        if object::name(&posted.object) != posted.name() {
+            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+        }
+        let errors = validate(&posted.object);
+        if !errors.is_empty() {
+            return Err(Status::unknown(500, &aggregate(&errors)));
+        }
+        posted.validate(&self.admission).await?;
+        let pods = self.resources.require("", "v1", "pods")?;
+        assign(&pods, &posted.context, &posted.object).await?;
+        Ok(posted.carried_out())
+    }
+}
+
+impl UnstoredHandler for Binding {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+        Box::pin(self.bind(call))
+    }
+}
+
+fn validate(binding: &Value) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let path = FieldPath::new("target");
+    let kind = binding.str_at(&["target", "kind"]);
+    if !kind.is_empty() && kind != "Node" {
+        errors.push(FieldError::not_supported(&path.child("kind"), kind, &["Node", "<empty>"]));
+    }
+    if binding.str_at(&["target", "name"]).is_empty() {
+        errors.push(FieldError::required(&path.child("name"), ""));
+    }
+    errors
+}
+
+/// Writes the node into the pod.
+async fn assign(pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
+    let name = object::name(binding);
+    let now = rfc3339(context.now);
+    let wanted =
+        Preconditions { uid: object::uid(binding).into(), resource_version: object::resource_version(binding).into() };
+    pods.rewrite(context, name, &wanted, &mut |pod| match refusal(pod) {
+        Some(why) => Err(Status::conflict(&GroupResource::new("", "pods/binding"), name, why)),
+        None => {
+            bind(pod, binding, &now);
+            Ok(())
+        }
+    })
+    .await
+}
+
+/// Why a pod cannot be bound.
+fn refusal(pod: &Value) -> Option<String> {
+    let name = object::name(pod);
+    let node = pod.str_at(&["spec", "nodeName"]);
+    if object::is_deleting(pod) {
+        return Some(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    if !node.is_empty() {
+        return Some(format!("pod {name} is already assigned to node {}", binnacle_meta::go_quote(node)));
+    }
+    let gated = !pod.list_at(&["spec", "schedulingGates"]).is_empty();
+    gated.then(|| format!("pod {name} has non-empty .spec.schedulingGates"))
+}
+
+fn bind(pod: &mut Value, binding: &Value, now: &str) {
+    pod.make_at(&["spec"]).insert("nodeName", binding.str_at(&["target", "name"]));
+    for member in ["annotations", "labels"] {
+        let entries = binding.object_at(&["metadata", member]).filter(|entries| !entries.is_empty());
+        for (key, value) in entries.into_iter().flat_map(|entries| entries.iter()) {
+            pod.make_at(&["metadata", member]).insert(key.clone(), value.clone());
+        }
+    }
+    let status = pod.make_at(&["status"]);
+    // A hint where the pod might go says nothing once it has gone.
+    status.remove("nominatedNodeName");
+    let scheduled: Object = [("type", "PodScheduled"), ("status", "True")].into_iter().collect();
+    conditions::set(status, scheduled, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn refusals() {
+        for (pod, want) in [
+            (value!({"metadata": {"name": "a"}}), None),
+            (
+                value!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+                Some("pod a is being deleted, cannot be assigned to a host"),
+            ),
+            (
+                value!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}}),
+                Some("pod a is already assigned to node \"n\""),
+            ),
+            (
+                value!({"metadata": {"name": "a"}, "spec": {"schedulingGates": [{"name": "g"}]}}),
+                Some("pod a has non-empty .spec.schedulingGates"),
+            ),
+        ] {
+            assert_eq!(refusal(&pod).as_deref(), want);
+        }
+    }
+
+    #[test]
+    fn what_changes() {
+        let mut pod = value!({
+            "metadata": {"name": "a", "labels": {"a": "1", "b": "2"}},
+            "status": {"nominatedNodeName": "m", "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": "old"}
+            ]}
+        });
+        let binding = value!({
+            "metadata": {"name": "a", "labels": {"b": "3"}, "annotations": {"c": "4"}}, "target": {"name": "n"}
+        });
+        bind(&mut pod, &binding, "now");
+        let bound = value!({
+            "metadata": {"name": "a", "labels": {"a": "1", "b": "3"}, "annotations": {"c": "4"}},
+            "spec": {"nodeName": "n"},
+            "status": {"conditions": [
+                {"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": "now"}
+            ]}
+        });
+        assert_eq!(pod, bound);
+    }
+
+    #[test]
+    fn broken_bindings() {
+        for (binding, want) in [
+            (
+                value!({"target": {"kind": "Pod"}}),
+                "[target.kind: Unsupported value: \"Pod\": supported values: \"Node\", \"<empty>\", target.name: Required value]",
+            ),
+            (value!({"target": {"kind": "Node"}}), "target.name: Required value"),
+        ] {
+            assert_eq!(aggregate(validate(&binding)), want);
+        }
+    }
+}

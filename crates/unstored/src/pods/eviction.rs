@@ -1,0 +1,215 @@
+//! Eviction: a delete of a pod that asks its disruption budget first (KEP-85).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_meta::{FieldError, FieldPath, GroupKind, GroupResource, Status, StatusReason, Text};
+use binnacle_registry::admission::{Admission, AdmitAll};
+use binnacle_registry::{Catalog, Context, DeleteOptions, Match, Resource, UpdateOptions, object, rfc3339};
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Object, Value};
+
+use super::{budgets, conditions};
+use crate::posted::{Kind, PostedObject};
+
+const KIND: Kind = Kind { also: &["v1beta1"], ..Kind::new("policy", "v1", "Eviction") };
+/// How often, and after which pause, a delete is tried again that lost a race.
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(crate) struct Eviction {
+    resources: Catalog,
+    admission: Arc<dyn Admission>,
+}
+
+impl Eviction {
+    pub(crate) fn new(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
+        Self { resources, admission }
+    }
+
+    async fn evict(&self, call: UnstoredCall) -> Answer {
+        let posted = PostedObject::read(call, &KIND, &self.admission).await?;
+        let name = posted.name();
+        if object::name(&posted.object) != name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let options = options(&posted, name)?;
+        posted.validate(&self.admission).await?;
+        // The eviction was admitted as a whole.
+        let pods = self.resources.require("", "v1", "pods")?.with_admission(Arc::new(AdmitAll));
+        let dry_run = !options.dry_run.is_empty();
+        let context = Context::new(posted.context.user.clone(), posted.context.namespace.clone(), dry_run);
+        let order = Order { pods, context, options };
+        if let Some(pod) = order.delete_unguarded(name).await? {
+            let budgets = self.resources.require("policy", "v1", "poddisruptionbudgets")?;
+            order.delete_guarded(&budgets, &pod).await?;
+        }
+        Ok(posted.carried_out())
+    }
+}
+
+impl UnstoredHandler for Eviction {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+        Box::pin(self.evict(call))
+    }
+}
+
+/// How the pod is to be deleted; a dry run may be asked for in the query or in the body.
+fn options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
+    let sent = posted.object.get("deleteOptions").unwrap_or(&Value::Null);
+    if sent.bool_at(&["ignoreStoreReadErrorWithClusterBreakingPotential"]) {
+        let path = FieldPath::new("deleteOptions").child("ignoreStoreReadErrorWithClusterBreakingPotential");
+        let detail = "can not be set for pod eviction, try after removing the option";
+        let errors = FieldError::invalid(&path, true, detail).into();
+        return Err(Status::invalid(&GroupKind::new(KIND.group, KIND.kind), name, &errors));
+    }
+    let text = |path: &[&str]| sent.at(path).and_then(Value::as_str).map(Text::from);
+    let mut dry_run: Vec<String> =
+        sent.list_at(&["dryRun"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if dry_run.is_empty() {
+        dry_run.clone_from(&posted.dry_run);
+    } else if !posted.dry_run.is_empty() && posted.dry_run != dry_run {
+        let (request, content) = (posted.dry_run.join(" "), dry_run.join(" "));
+        let why = format!("Non-matching dry-run options in request and content: [{request}] and [{content}]");
+        return Err(Status::unknown(500, &why));
+    }
+    Ok(DeleteOptions {
+        grace_period_seconds: sent.int_at(&["gracePeriodSeconds"]),
+        uid: text(&["preconditions", "uid"]),
+        resource_version: text(&["preconditions", "resourceVersion"]),
+        orphan_dependents: sent.get("orphanDependents").and_then(Value::as_bool),
+        propagation_policy: text(&["propagationPolicy"]),
+        dry_run,
+        ..DeleteOptions::default()
+    })
+}
+
+/// One eviction under way.
+struct Order {
+    pods: Resource,
+    context: Context,
+    options: DeleteOptions,
+}
+
+impl Order {
+    /// Deletes a pod that no budget counts: one that has ended or not begun, or is being deleted. Gives any other back.
+    async fn delete_unguarded(&self, name: &str) -> Result<Option<Value>, Status> {
+        let mut attempt = 1;
+        loop {
+            let pod = self.pods.get_object(&self.context, name, Match::Consistent).await?.object;
+            let phase = pod.str_at(&["status", "phase"]);
+            let has_ended = matches!(phase, "Succeeded" | "Failed") || object::is_deleting(&pod);
+            if !has_ended && phase != "Pending" {
+                return Ok(Some(pod));
+            }
+            let mut options = self.options.clone();
+            // It may begin, and count, while we look.
+            if !has_ended && options.resource_version.is_none() {
+                options.resource_version = Some(object::resource_version(&pod).into());
+            }
+            match self.delete(name, options).await {
+                Err(status)
+                    if status.is(StatusReason::Conflict)
+                        && self.options.resource_version.is_none()
+                        && attempt < ATTEMPTS =>
+                {
+                    attempt += 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                deleted => return deleted.map(|()| None),
+            }
+        }
+    }
+
+    /// Deletes a pod that a budget may count, if that allows it.
+    async fn delete_guarded(&self, budgets: &Resource, pod: &Value) -> Result<(), Status> {
+        let name = object::name(pod);
+        let mut found = budgets::of_pod(budgets, pod).await?;
+        let budget = match found.len() {
+            0 => return self.delete(name, self.options.clone()).await,
+            1 => found.remove(0),
+            _ => {
+                let why =
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                return Err(Status::unknown(500, why));
+            }
+        };
+        if !is_ready(pod) && spares_unready(&budget) {
+            // It must not have become ready since.
+            let mut options = self.options.clone();
+            let is_ours = options.resource_version.is_none();
+            options.resource_version = Some(object::resource_version(pod).into());
+            return match self.delete(name, options).await {
+                Err(status) if status.is(StatusReason::Conflict) && is_ours => {
+                    Err(budgets::try_again(object::name(&budget)))
+                }
+                deleted => deleted,
+            };
+        }
+        budgets::take(budgets, &budget, pod, self.context.dry_run).await?;
+        self.delete(name, self.options.clone()).await
+    }
+
+    /// Notes in the pod why it goes, and deletes it.
+    async fn delete(&self, name: &str, mut options: DeleteOptions) -> Result<(), Status> {
+        if !self.context.dry_run {
+            let update = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
+            let mut change = |live: Option<&Value>| {
+                let live = live.ok_or_else(|| Status::not_found(&self.pods.group_resource(), name))?;
+                check_preconditions(live, &options)?;
+                let mut pod = live.clone();
+                let condition: Object = [
+                    ("type", "DisruptionTarget"),
+                    ("status", "True"),
+                    ("reason", "EvictionByEvictionAPI"),
+                    ("message", "Eviction API: evicting"),
+                ]
+                .into_iter()
+                .collect();
+                conditions::set(pod.make_at(&["status"]), condition, &rfc3339(self.context.now));
+                Ok(pod.into())
+            };
+            let updated = self.pods.update(&self.context, name, &update, &mut change).await?;
+            // The version is now the one that we have written.
+            if options.resource_version.is_some() {
+                options.resource_version = Some(updated.stored.revision.0.to_string().into());
+            }
+        }
+        self.pods.delete(&self.context, name, &options).await.map(|_| ())
+    }
+}
+
+fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), Status> {
+    let conflict = |why: String| Status::conflict(&GroupResource::new("", "Pod"), object::name(pod), why);
+    let wanted = |option: &Option<Text>| option.as_ref().filter(|text| !text.is_empty()).cloned();
+    if let Some(uid) = wanted(&options.uid)
+        && uid != object::uid(pod)
+    {
+        return Err(conflict(format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
+            object::uid(pod)
+        )));
+    }
+    if let Some(version) = wanted(&options.resource_version)
+        && version != object::resource_version(pod)
+    {
+        return Err(conflict(format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
+            object::resource_version(pod)
+        )));
+    }
+    Ok(())
+}
+
+fn is_ready(pod: &Value) -> bool {
+    conditions::find(pod, "Ready").is_some_and(|ready| ready.str_at(&["status"]) == "True")
+}
+
+/// Whether a pod that is not ready may go without being taken off the budget (KEP-3017): always, or while there are
+/// enough others.
+fn spares_unready(budget: &Value) -> bool {
+    let number = |member: &str| budget.int_at(&["status", member]).unwrap_or(0);
+    budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"
+        || (number("desiredHealthy") > 0 && number("currentHealthy") >= number("desiredHealthy"))
+}

@@ -1,0 +1,155 @@
+//! The steps that every POST of an unstored object takes: body, options, decoding, metadata, managers, admission.
+
+use std::sync::Arc;
+
+use binnacle_endpoints::{
+    Expected, UnstoredCall, WriteKind, decode_body, field_manager, input_encoding, note_request_object, read_body,
+    respond_status, respond_unstored, write_params,
+};
+use binnacle_kinds::{BuiltInKinds, tables};
+use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
+use binnacle_patch::apply::{Update, track_update};
+use binnacle_registry::admission::{Admission, Attributes, Operation, OperationOptions};
+use binnacle_registry::{Context, RequestNotes, ensure_namespace, object};
+use binnacle_request::{Request, Response};
+use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
+
+/// The kind that a path takes.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) kind: &'static str,
+    /// Versions that bodies may be in as well, with the same fields.
+    pub(crate) also: &'static [&'static str],
+    /// Whether the uid that the client sends counts: a precondition rather than a name for something new.
+    pub(crate) keeps_uid: bool,
+    /// Fills in what its table does not say.
+    pub(crate) set_defaults: fn(&mut Value),
+}
+
+impl Kind {
+    pub(crate) const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
+        Self { group, version, kind, also: &[], keeps_uid: false, set_defaults: |_| {} }
+    }
+
+    pub(crate) fn message(&self) -> Result<&'static Message, Status> {
+        tables::kind(self.group, self.version, self.kind)
+            .ok_or_else(|| Status::internal(format!("the schema of {} is missing", self.kind)))
+    }
+}
+
+/// An object that was sent, ready for what its path is about.
+pub(crate) struct PostedObject {
+    pub(crate) context: Context,
+    pub(crate) object: Value,
+    pub(crate) message: &'static Message,
+    attributes: Attributes,
+    output: binnacle_endpoints::Output,
+    /// `dryRun` as it was sent.
+    pub(crate) dry_run: Vec<String>,
+}
+
+impl PostedObject {
+    /// Reads the body of a call and asks mutating admission.
+    pub(crate) async fn read(call: UnstoredCall, kind: &Kind, admission: &Arc<dyn Admission>) -> Result<Self, Status> {
+        let UnstoredCall { mut request, output, warnings, .. } = call;
+        let encoding = input_encoding(request.header("content-type"))?;
+        let bytes = read_body(&mut request).await?;
+        let params = write_params(&request.query, WriteKind::Create)?;
+        let info = Arc::clone(&request.info);
+        let user = (*request.user).clone();
+        let notes = RequestNotes::new(warnings, request.record.clone());
+        let context = Context::new(user, info.namespace.clone(), params.dry_run)
+            .with_notes(notes)
+            .asked(params.options(), request.deadline);
+        let message = kind.message()?;
+
+        let sent = api_version(&bytes, encoding);
+        let other = kind.also.iter().find(|also| sent.as_deref() == Some(&*format!("{}/{also}", kind.group)));
+        let version = other.unwrap_or(&kind.version);
+        let expected = Expected { group: kind.group, version, kind: kind.kind, kinds: &BuiltInKinds };
+        let (mut object, _) = decode_body(&context, &expected, message, encoding, &bytes, params.validation)?;
+        let api_version = GroupVersionKind::new(kind.group, kind.version, kind.kind).api_version();
+        object.make_object().insert("apiVersion", api_version.clone());
+        defaults::apply_constants(&mut object, message);
+        (kind.set_defaults)(&mut object);
+        note_request_object(&request.record, &object);
+        if !kind.keeps_uid {
+            object::clear_system_metadata(&mut object);
+        }
+        ensure_namespace(&context.namespace, &mut object)?;
+        if let Some(uids) = object::dedup_owner_references(&mut object) {
+            context.warn(format!("{}{uids}", binnacle_endpoints::DUPLICATE_OWNERS));
+        }
+        track_update(
+            &Update {
+                message,
+                api_version: &api_version,
+                manager: &field_manager(&request, &params),
+                subresource: &info.subresource,
+                now: context.now_seconds(),
+                reset: &[],
+            },
+            None,
+            &mut object,
+        );
+
+        let name = if info.name.is_empty() { object::name(&object).into() } else { info.name.clone() };
+        let attributes = Attributes {
+            operation: Operation::Create,
+            kind: GroupVersionKind::new(kind.group, kind.version, kind.kind),
+            resource: GroupVersionResource::new(
+                info.api_group.clone(),
+                info.api_version.clone(),
+                info.resource.clone(),
+            ),
+            subresource: info.subresource.clone(),
+            namespace: info.namespace.clone(),
+            name,
+            user: context.user.clone(),
+            dry_run: context.dry_run,
+            options: OperationOptions::Create(context.options.clone()),
+            deadline: context.deadline,
+        };
+        admission.mutate(&attributes, &mut object, None, &context.notes).await?;
+        let dry_run = sent_dry_run(&request);
+        Ok(Self { context, object, message, attributes, output, dry_run })
+    }
+
+    /// The name in the path, or else the object's.
+    pub(crate) fn name(&self) -> &str {
+        &self.attributes.name
+    }
+
+    /// Asks validating admission.
+    pub(crate) async fn validate(&self, admission: &Arc<dyn Admission>) -> Result<(), Status> {
+        admission.validate(&self.attributes, &self.object, None, &self.context.notes).await
+    }
+
+    /// 201 with an object of the kind that was sent.
+    pub(crate) fn respond(&self, object: Value) -> Result<Response, Status> {
+        let include = binnacle_endpoints::Include::default();
+        respond_unstored(self.output, include, 201, object, self.message, None)
+    }
+
+    /// 201 without an object: the order was carried out.
+    pub(crate) fn carried_out(&self) -> Response {
+        respond_status(self.output, 201, &Status::carried_out())
+    }
+}
+
+fn sent_dry_run(request: &Request) -> Vec<String> {
+    request.query.get_all("dryRun").filter(|value| !value.is_empty()).map(str::to_owned).collect()
+}
+
+/// What a body says of its version, if that can be told without its schema.
+fn api_version(body: &[u8], encoding: binnacle_endpoints::Encoding) -> Option<String> {
+    use binnacle_endpoints::Encoding;
+    let limits = binnacle_schema::Limits::default();
+    match encoding {
+        Encoding::Json => Some(json::type_meta(body, &limits).ok()?.api_version.to_string()),
+        Encoding::Yaml => Some(yaml::parse(body, &limits).ok()?.0.str_at(&["apiVersion"]).to_owned()),
+        Encoding::Protobuf => Some(proto::unwrap(body).ok()?.api_version.to_string()),
+    }
+}

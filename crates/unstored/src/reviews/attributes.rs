@@ -1,0 +1,113 @@
+//! The action that a review asks about, as authorizers see it.
+
+use binnacle_authz::Attributes;
+use binnacle_request::User;
+use binnacle_schema::Value;
+
+use super::selectors::{self, Selected};
+
+/// An action, and what of it could not be understood.
+pub(super) struct ReviewedAction<'a> {
+    resource: Option<&'a Value>,
+    path: Option<&'a Value>,
+    fields: Selected,
+    labels: Selected,
+}
+
+impl<'a> ReviewedAction<'a> {
+    pub(super) fn of(spec: &'a Value) -> Self {
+        let is_set = |member: &str| spec.get(member).filter(|value| !value.is_null());
+        let resource = is_set("resourceAttributes");
+        Self {
+            resource,
+            path: is_set("nonResourceAttributes"),
+            fields: resource.map(selectors::fields).unwrap_or_default(),
+            labels: resource.map(selectors::labels).unwrap_or_default(),
+        }
+    }
+
+    /// What an authorizer is asked about `user`.
+    pub(super) fn attributes<'b>(&'b self, user: &'b User) -> Attributes<'b> {
+        let source = self.resource.or(self.path).unwrap_or(&Value::Null);
+        let text = |member: &str| source.str_at(&[member]);
+        let of_resource = |member: &str| if self.resource.is_some() { text(member) } else { "" };
+        // A review that does not say which version is about all of them.
+        let version = match of_resource("version") {
+            "" if self.resource.is_some() => "*",
+            version => version,
+        };
+        Attributes {
+            user,
+            verb: text("verb"),
+            is_resource_request: self.resource.is_some(),
+            path: if self.resource.is_some() { "" } else { text("path") },
+            api_group: of_resource("group"),
+            api_version: version,
+            namespace: of_resource("namespace"),
+            resource: of_resource("resource"),
+            subresource: of_resource("subresource"),
+            name: of_resource("name"),
+            field_selector: &self.fields.text,
+            label_selector: &self.labels.text,
+        }
+    }
+
+    /// What the answer says of selectors that were not taken as they stand. Leaving a requirement out asks for more,
+    /// never for less.
+    pub(super) fn ignored(&self) -> impl Iterator<Item = &'static str> {
+        let fields = self.fields.failed.then_some(if self.fields.text.is_empty() {
+            "spec.resourceAttributes.fieldSelector ignored due to parse error"
+        } else {
+            "spec.resourceAttributes.fieldSelector partially ignored due to parse error"
+        });
+        let labels = self.labels.failed.then_some(if self.labels.text.is_empty() {
+            "spec.resourceAttributes.labelSelector ignored due to parse error"
+        } else {
+            "spec.resourceAttributes.labelSelector partially ignored due to parse error"
+        });
+        fields.into_iter().chain(labels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use binnacle_schema::value;
+
+    use super::*;
+
+    #[test]
+    fn actions() {
+        let user = User::new("x", &[]);
+        let spec = value!({"resourceAttributes": {"verb": "list", "group": "apps", "resource": "deployments",
+        "fieldSelector": {"rawSelector": "a=b"},
+        "labelSelector": {"requirements": [
+            {"key": "a", "operator": "In", "values": ["c", "b"]}, {"key": "b", "operator": "Near"},
+            {"key": "c", "operator": "DoesNotExist"}
+        ]}}});
+        let asked = ReviewedAction::of(&spec);
+        let attributes = asked.attributes(&user);
+        assert_eq!(
+            (attributes.verb, attributes.api_group, attributes.api_version, attributes.resource),
+            ("list", "apps", "*", "deployments")
+        );
+        assert_eq!(attributes.label_selector, "a in (b,c),!c");
+        assert_eq!(
+            asked.ignored().collect::<Vec<_>>(),
+            ["spec.resourceAttributes.labelSelector partially ignored due to parse error"]
+        );
+        let spec = value!({"resourceAttributes": {"version": "v1", "fieldSelector": {"rawSelector": "nothing"}}});
+        let asked = ReviewedAction::of(&spec);
+        assert_eq!((asked.attributes(&user).api_version, asked.attributes(&user).field_selector), ("v1", ""));
+        assert_eq!(
+            asked.ignored().collect::<Vec<_>>(),
+            ["spec.resourceAttributes.fieldSelector ignored due to parse error"]
+        );
+        let spec = value!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}});
+        let asked = ReviewedAction::of(&spec);
+        let attributes = asked.attributes(&user);
+        assert_eq!(
+            (attributes.is_resource_request, attributes.verb, attributes.path, attributes.api_version),
+            (false, "get", "/metrics", "")
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! SelfSubjectReview: who the caller is (KEP-3325).
+
+use std::sync::Arc;
+
+use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_registry::admission::Admission;
+use binnacle_registry::rfc3339;
+use binnacle_request::BoxFuture;
+use binnacle_schema::value;
+
+use super::user;
+use crate::posted::{Kind, PostedObject};
+
+const KIND: Kind = Kind::new("authentication.k8s.io", "v1", "SelfSubjectReview");
+
+pub(crate) struct SelfReview {
+    admission: Arc<dyn Admission>,
+}
+
+impl SelfReview {
+    pub(crate) fn new(admission: Arc<dyn Admission>) -> Self {
+        Self { admission }
+    }
+
+    async fn review(&self, call: UnstoredCall) -> Answer {
+        let posted = PostedObject::read(call, &KIND, &self.admission).await?;
+        posted.validate(&self.admission).await?;
+        // Nothing of what was sent comes back.
+        let review = value!({
+            "kind": (KIND.kind), "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"creationTimestamp": (rfc3339(posted.context.now))},
+            "status": {"userInfo": (user::info(&posted.context.user))}
+        });
+        posted.respond(review)
+    }
+}
+
+impl UnstoredHandler for SelfReview {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+        Box::pin(self.review(call))
+    }
+}

@@ -1,0 +1,89 @@
+//! TokenReview: whose token something is, asked by whoever was handed it.
+
+use std::sync::Arc;
+
+use binnacle_authn::{Authenticator, Credentials};
+use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_meta::{Status, Text};
+use binnacle_registry::admission::Admission;
+use binnacle_request::{BoxFuture, ConnectionInfo};
+use binnacle_schema::{Object, Value};
+use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+
+use super::user;
+use crate::posted::{Kind, PostedObject};
+
+const KIND: Kind = Kind::new("authentication.k8s.io", "v1", "TokenReview");
+/// What the authenticator says of a token that nobody knows.
+const INVALID: &str = "invalid bearer token";
+
+pub(crate) struct TokenReview {
+    admission: Arc<dyn Admission>,
+    authenticator: Arc<dyn Authenticator>,
+    audiences: Vec<Text>,
+}
+
+impl TokenReview {
+    pub(crate) fn new(
+        admission: Arc<dyn Admission>,
+        authenticator: Arc<dyn Authenticator>,
+        audiences: Vec<Text>,
+    ) -> Self {
+        Self { admission, authenticator, audiences }
+    }
+
+    async fn review(&self, call: UnstoredCall) -> Answer {
+        let posted = PostedObject::read(call, &KIND, &self.admission).await?;
+        let token = posted.object.str_at(&["spec", "token"]);
+        if token.is_empty() {
+            return Err(Status::bad_request("token is required for TokenReview in authentication"));
+        }
+        posted.validate(&self.admission).await?;
+        let asked = posted.object.list_at(&["spec", "audiences"]).iter().filter_map(Value::as_str);
+        let mut wanted: Vec<Text> = asked.map(Text::from).collect();
+        if wanted.is_empty() {
+            wanted.clone_from(&self.audiences);
+        }
+        let mut review = posted.object.clone();
+        review.make_object().insert("status", self.status(token, &wanted).await?);
+        posted.respond(review)
+    }
+
+    /// What the server's own authenticators say of a request with nothing but the token.
+    async fn status(&self, token: &str, wanted: &[Text]) -> Result<Object, Status> {
+        let mut status = Object::new();
+        status.insert("user", Object::new());
+        // A token that cannot stand in a header is nobody's.
+        let Ok(header) = HeaderValue::from_str(&format!("Bearer {token}")) else {
+            status.insert("error", INVALID);
+            return Ok(status);
+        };
+        let headers: HeaderMap = [(AUTHORIZATION, header)].into_iter().collect();
+        let connection = ConnectionInfo::default();
+        let credentials = Credentials { headers: &headers, connection: &connection, path: "", audiences: wanted };
+        match self.authenticator.authenticate(credentials).await {
+            Ok(Some(holder)) => {
+                if !wanted.is_empty() && !holder.audiences.iter().any(|audience| wanted.contains(audience)) {
+                    tracing::error!("error validating audience. want={wanted:?} got={:?}", holder.audiences);
+                    return Err(Status::internal("error validating audience"));
+                }
+                status.insert("authenticated", true);
+                status.insert("user", user::info(&holder.user));
+                if !holder.audiences.is_empty() {
+                    status.insert("audiences", holder.audiences);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                status.insert("error", error.0);
+            }
+        }
+        Ok(status)
+    }
+}
+
+impl UnstoredHandler for TokenReview {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+        Box::pin(self.review(call))
+    }
+}

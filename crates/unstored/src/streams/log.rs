@@ -1,0 +1,151 @@
+//! What a container has written, from its kubelet, as it comes.
+
+use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_meta::{GroupResource, Status};
+use binnacle_proxy::{Broken, SendError, Target, as_messages, is_websocket, until_stopped};
+use binnacle_registry::object;
+use binnacle_request::{Body, BoxFuture, Request, Response};
+use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
+
+use super::log_options::LogOptions;
+use super::{Nodes, StreamMetrics, container};
+use crate::connect::unless_stopped;
+
+/// So much of a kubelet's complaint is passed on.
+const MAX_COMPLAINT: usize = 50_000;
+
+pub(crate) struct Log {
+    nodes: Nodes,
+    metrics: StreamMetrics,
+}
+
+impl Log {
+    pub(crate) fn new(nodes: Nodes, metrics: StreamMetrics) -> Self {
+        Self { nodes, metrics }
+    }
+
+    async fn answer(&self, request: Request) -> Answer {
+        let info = request.info.clone();
+        let options = LogOptions::of(
+            &request.query,
+            &info.name,
+            self.nodes.resources.features().enabled("PodLogsQuerySplitStreams"),
+        )?;
+        let skips = options.insecure_skip_tls_verify_backend;
+        self.metrics.logs_usage.with_label_values(&[if skips { "skip_tls_allowed" } else { "enforce_tls" }]).inc();
+
+        let pod = self.nodes.pod(&info).await?;
+        let container = container::choose(&options.container, &pod)?;
+        let node = pod.str_at(&["spec", "nodeName"]);
+        if node.is_empty() {
+            // Nothing runs, nothing was said.
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            return Ok(response);
+        }
+        let kubelet = self.nodes.kubelet(&info, node).await?;
+        let target = if skips { &kubelet.unverified } else { &kubelet.target };
+        let path = format!("/containerLogs/{}/{}/{container}", info.namespace, object::name(&pod));
+        let answer = self.ask(target, &format!("{path}{}", options.query()), &info.name).await?;
+        let body = until_stopped(answer, &request.shutdown, Broken::Ends);
+        if is_websocket(&request.headers) {
+            return as_messages(request, body);
+        }
+        let mut response = Response::new(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        Ok(response)
+    }
+
+    async fn ask(&self, target: &Target, path_and_query: &str, pod: &str) -> Result<Body, Status> {
+        let failed = |why: &str| Status::unknown(500, why);
+        let get = |why: &str| failed(&format!("Get {}: {why}", binnacle_meta::go_quote(&target.url(path_and_query))));
+        let mut ask = http::Request::new(Body::empty());
+        *ask.uri_mut() = path_and_query.parse().map_err(|_| Status::bad_request("invalid path"))?;
+        ask.headers_mut().insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
+        let answer = binnacle_proxy::send(target, ask).await.map_err(|error| {
+            if let SendError::Dial(dial) = &error
+                && dial.unverified
+            {
+                self.metrics.logs_tls_failures.inc();
+            }
+            get(&error.to_string())
+        })?;
+        let code = answer.status();
+        if code.is_redirection()
+            && let Some(location) = answer.headers().get(LOCATION).and_then(|location| location.to_str().ok())
+        {
+            return Err(failed(&format!("Get {}: redirects forbidden", binnacle_meta::go_quote(location))));
+        }
+        let body = Body::new(answer.into_body());
+        if (200..=206).contains(&code.as_u16()) {
+            return Ok(body);
+        }
+        Err(complaint(code.as_u16(), &beginning(body).await?, pod))
+    }
+}
+
+impl UnstoredHandler for Log {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+        Box::pin(async move {
+            let shutdown = call.request.shutdown.clone();
+            unless_stopped(&shutdown, self.answer(call.request)).await
+        })
+    }
+
+    fn negotiates(&self) -> bool {
+        false
+    }
+}
+
+/// The first bytes of a body, as text.
+async fn beginning(mut body: Body) -> Result<String, Status> {
+    use http_body_util::BodyExt;
+    let mut bytes = Vec::new();
+    while bytes.len() < MAX_COMPLAINT
+        && let Some(frame) = body.frame().await
+    {
+        if let Ok(data) = frame.map_err(Status::internal)?.into_data() {
+            data.iter().for_each(|piece| bytes.extend_from_slice(piece));
+        }
+    }
+    bytes.truncate(MAX_COMPLAINT);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a kubelet's failure becomes.
+fn complaint(code: u16, text: &str, pod: &str) -> Status {
+    match code {
+        500 => Status::internal(text),
+        400 => Status::bad_request(text),
+        code => Status::of_server(code, "", &GroupResource::new("", "pods/log"), pod, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints() {
+        for (code, text, want) in [
+            (400, "no such container", "400 no such container"),
+            (500, "broken", "500 Internal error occurred: broken"),
+            (404, "gone", "404 the server could not find the requested resource ( pods/log p)"),
+            (
+                502,
+                "bad",
+                "502 an error on the server (\"bad\") has prevented the request from succeeding ( pods/log p)",
+            ),
+            (
+                304,
+                "",
+                "500 the server responded with the status code 304 but did not return more information ( pods/log p)",
+            ),
+            (403, "Forbidden (user=x)", "403 Forbidden (user=x) ( pods/log p)"),
+        ] {
+            let status = complaint(code, text, "p");
+            assert_eq!(format!("{} {}", status.code(), status.message()), want);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Pods, and the kubelets that run them.
+
+use std::sync::Arc;
+
+use binnacle_kubelet::{Kubelet, Kubelets};
+use binnacle_meta::{Status, StatusReason};
+use binnacle_registry::{Catalog, Context, Match};
+use binnacle_request::RequestInfo;
+use binnacle_schema::Value;
+
+/// What leads from a pod to where it runs.
+#[derive(Clone)]
+pub(crate) struct Nodes {
+    pub(crate) resources: Catalog,
+    pub(crate) kubelets: Arc<Kubelets>,
+}
+
+impl Nodes {
+    /// An object that a request is about, or that what it is about refers to. One that is missing is reported as of the
+    /// request's own resource, whatever it is: so does kube-apiserver.
+    pub(crate) async fn find(&self, info: &RequestInfo, plural: &str, name: &str) -> Result<Value, Status> {
+        let resource = self.resources.require("", "v1", plural)?;
+        let namespace = if resource.description.namespaced { info.namespace.as_str() } else { "" };
+        let found = resource.get_object(&Context::internal(namespace), name, Match::Consistent).await;
+        match found {
+            Ok(stored) => Ok(stored.object),
+            Err(status) if status.is(StatusReason::NotFound) => Err(Status::not_found(&info.group_resource(), name)),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// The pod that a request names.
+    pub(super) async fn pod(&self, info: &RequestInfo) -> Result<Value, Status> {
+        self.find(info, "pods", &info.name).await
+    }
+
+    /// The kubelet of a node.
+    pub(crate) async fn kubelet(&self, info: &RequestInfo, node: &str) -> Result<Kubelet, Status> {
+        let node = self.find(info, "nodes", node).await?;
+        self.kubelets.of_node(&node).map_err(|why| Status::unknown(500, &why))
+    }
+}

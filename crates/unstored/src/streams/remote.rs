@@ -1,0 +1,152 @@
+//! `exec`, `attach` and `portforward`: a client's connection, upgraded, becomes one to the kubelet.
+
+use std::sync::Arc;
+
+use binnacle_authz::Authorizer;
+use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_kubelet::Kubelet;
+use binnacle_meta::Status;
+use binnacle_proxy::{Streams, is_upgrade, pass_through, translate, tunnel, wants_translation, wants_tunnel};
+use binnacle_registry::admission::Admission;
+use binnacle_registry::object;
+use binnacle_request::{BoxFuture, Request, RequestInfo};
+
+use super::{Nodes, Options, StreamMetrics, container};
+use crate::connect::{Caller, may_create, unless_stopped};
+
+/// What a session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Session {
+    Exec,
+    Attach,
+    PortForward,
+}
+
+pub(crate) struct Remote {
+    session: Session,
+    nodes: Nodes,
+    admission: Arc<dyn Admission>,
+    authorizer: Arc<dyn Authorizer>,
+    metrics: StreamMetrics,
+}
+
+impl Remote {
+    pub(crate) fn new(
+        session: Session,
+        nodes: Nodes,
+        admission: Arc<dyn Admission>,
+        authorizer: Arc<dyn Authorizer>,
+        metrics: StreamMetrics,
+    ) -> Self {
+        Self { session, nodes, admission, authorizer, metrics }
+    }
+
+    async fn connect(&self, call: UnstoredCall) -> Answer {
+        let UnstoredCall { request, warnings, .. } = call;
+        let options = match self.session {
+            Session::Exec => Options::of_command(&request.query, true),
+            Session::Attach => Options::of_command(&request.query, false),
+            Session::PortForward => Options::of_ports(&request.query)?,
+        };
+        let caller = Caller::of(&request, warnings)?;
+        caller.admit(&self.admission, options.object(self.session.options_kind())).await?;
+        may_create(self.nodes.resources.features(), &*self.authorizer, &caller).await?;
+        let (kubelet, path_and_query) = self.locate(&caller.info, &options).await?;
+        self.stream(request, kubelet, path_and_query, &options).await
+    }
+
+    /// Where the session is at the kubelet.
+    async fn locate(&self, info: &RequestInfo, options: &Options) -> Result<(Kubelet, String), Status> {
+        let pod = self.nodes.pod(info).await?;
+        let container = match self.session {
+            Session::PortForward => String::new(),
+            _ => format!("/{}", container::choose(&options.container, &pod)?),
+        };
+        let node = pod.str_at(&["spec", "nodeName"]);
+        if node.is_empty() {
+            return Err(Status::bad_request(format!("pod {} does not have a host assigned", info.name)));
+        }
+        let kubelet = self.nodes.kubelet(info, node).await?;
+        let place = self.session.path();
+        let path = format!("/{place}/{}/{}{container}{}", info.namespace, object::name(&pod), options.query());
+        Ok((kubelet, path))
+    }
+
+    async fn stream(&self, request: Request, kubelet: Kubelet, path_and_query: String, options: &Options) -> Answer {
+        let headers = &request.headers;
+        let (gate, features) = (self.session.gate(), self.nodes.resources.features());
+        if features.enabled(gate) {
+            let as_it_is = kubelet.takes_websockets && features.enabled("ExtendWebSocketsToKubelet");
+            let proxied = if as_it_is { "proxied_to_kubelet" } else { "translated_at_apiserver" };
+            self.metrics.websockets.with_label_values(&[self.session.subresource(), proxied]).inc();
+            if as_it_is && is_upgrade(headers) {
+                return pass_through(request, &kubelet.target, &path_and_query).await;
+            }
+        }
+        if !is_upgrade(headers) {
+            return Err(Status::bad_request("Upgrade request required"));
+        }
+        match self.session {
+            Session::Exec | Session::Attach if features.enabled(gate) && wants_translation(headers) => {
+                let Options { stdin, stdout, stderr, tty, .. } = *options;
+                let streams = Streams { stdin, stdout, stderr, tty };
+                let counter = self.metrics.translated.clone();
+                let ended = move |code: u16| counter.with_label_values(&[code.to_string().as_str()]).inc();
+                translate(request, kubelet.target, path_and_query, streams, ended)
+            }
+            Session::PortForward if features.enabled(gate) && wants_tunnel(headers) => {
+                let told = |code: u16| self.metrics.tunnelled.with_label_values(&[code.to_string().as_str()]).inc();
+                tunnel(request, &kubelet.target, &path_and_query, told).await
+            }
+            _ => pass_through(request, &kubelet.target, &path_and_query).await,
+        }
+    }
+}
+
+impl UnstoredHandler for Remote {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+        Box::pin(async move {
+            let shutdown = call.request.shutdown.clone();
+            unless_stopped(&shutdown, self.connect(call)).await
+        })
+    }
+
+    fn negotiates(&self) -> bool {
+        false
+    }
+}
+
+impl Session {
+    fn subresource(self) -> &'static str {
+        match self {
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portforward",
+        }
+    }
+
+    /// Whether WebSockets are translated.
+    fn gate(self) -> &'static str {
+        match self {
+            Self::Exec | Self::Attach => "TranslateStreamCloseWebsocketRequests",
+            Self::PortForward => "PortForwardWebsockets",
+        }
+    }
+
+    fn options_kind(self) -> &'static str {
+        match self {
+            Self::Exec => "PodExecOptions",
+            Self::Attach => "PodAttachOptions",
+            Self::PortForward => "PodPortForwardOptions",
+        }
+    }
+
+    /// The first segment of the kubelet's path.
+    fn path(self) -> &'static str {
+        match self {
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portForward",
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! TokenRequest: a token for a service account, bound to a time, to audiences, and to an object if that is wanted.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use binnacle_authn::service_account::username;
+use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
+use binnacle_jwt::PrivateKey;
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, GroupResource, Status, StatusReason, Text};
+use binnacle_registry::admission::Admission;
+use binnacle_registry::{Catalog, Context, Match, object, rfc3339};
+use binnacle_request::BoxFuture;
+use binnacle_schema::{Value, value};
+use serde_json::{Map, json};
+
+use crate::posted::{Kind, PostedObject};
+
+const KIND: Kind = Kind {
+    keeps_uid: true,
+    set_defaults: |request| {
+        let seconds = request.int_at(&["spec", "expirationSeconds"]);
+        if seconds.is_none() {
+            request.make_at(&["spec"]).insert("expirationSeconds", DEFAULT_SECONDS);
+        }
+    },
+    ..Kind::new("authentication.k8s.io", "v1", "TokenRequest")
+};
+const DEFAULT_SECONDS: i64 = 3600;
+const MIN_SECONDS: i64 = 600;
+/// Kubelets ask for this life on behalf of pods whose tokens were mounted by admission. Old clients in them never read the
+/// file again, so such tokens really live for a year, and their use after this time is noted.
+const INJECTED_SECONDS: i64 = 3607;
+const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
+const ISSUED_ID: &str = "authentication.kubernetes.io/issued-credential-id";
+
+/// How tokens are made.
+#[derive(Clone)]
+pub struct TokenIssuer {
+    pub key: Arc<PrivateKey>,
+    /// `--service-account-issuer`, the first.
+    pub issuer: Text,
+    /// `--api-audiences`: for whom, when a request does not say.
+    pub audiences: Vec<Text>,
+    /// `--service-account-max-token-expiration`, in seconds; 0 for no limit.
+    pub max_seconds: i64,
+    /// `--service-account-extend-token-expiration`.
+    pub extends: bool,
+}
+
+pub(crate) struct TokenRequest {
+    resources: Catalog,
+    admission: Arc<dyn Admission>,
+    issuer: TokenIssuer,
+}
+
+/// What a token is bound to, beside its account.
+#[derive(Default)]
+struct Bound {
+    pod: Option<(Text, Text)>,
+    secret: Option<(Text, Text)>,
+    /// The uid is empty when a pod names a node that does not exist.
+    node: Option<(Text, Text)>,
+}
+
+impl TokenRequest {
+    pub(crate) fn new(resources: Catalog, admission: Arc<dyn Admission>, issuer: TokenIssuer) -> Self {
+        Self { resources, admission, issuer }
+    }
+
+    async fn issue(&self, call: UnstoredCall) -> Answer {
+        let record = call.request.record.clone();
+        let mut posted = PostedObject::read(call, &KIND, &self.admission).await?;
+        let name = Text::new(posted.name());
+        let namespace = posted.context.namespace.clone();
+        let account = self.get("serviceaccounts", &namespace, &name);
+        agree(&posted.object, &name, &namespace)?;
+        let account = account.await?;
+        self.complete(&mut posted, &account)?;
+        posted.validate(&self.admission).await?;
+
+        let bound = self.bound(&posted.context, &posted.object, &name).await?;
+        let spec = |member: &'static str| posted.object.int_at(&["spec", member]);
+        let mut seconds = spec("expirationSeconds").unwrap_or_default();
+        let longest = self.issuer.max_seconds;
+        if longest > 0 && seconds > longest {
+            posted.context.warn(format!("requested expiration of {seconds} seconds shortened to {longest} seconds"));
+            seconds = longest;
+        }
+        let audiences = audiences(&posted.object);
+        let extends = self.issuer.extends
+            && bound.pod.is_some()
+            && seconds == INJECTED_SECONDS
+            && audiences.iter().all(|audience| self.issuer.audiences.iter().any(|own| own == audience));
+        let now = posted.context.now_seconds();
+        let (life, warn_after) = if extends { (EXTENDED_SECONDS, Some(now + seconds)) } else { (seconds, None) };
+
+        let id = uuid::Uuid::new_v4().to_string();
+        let mut own = Map::new();
+        own.insert("namespace".into(), json!(namespace.as_str()));
+        own.insert("serviceaccount".into(), reference(&name, object::uid(&account)));
+        for (member, part) in [("pod", &bound.pod), ("secret", &bound.secret), ("node", &bound.node)] {
+            if let Some((name, uid)) = part {
+                own.insert(member.into(), reference(name, uid));
+            }
+        }
+        if let Some(at) = warn_after {
+            own.insert("warnafter".into(), json!(at));
+        }
+        let claims = json!({
+            "iss": self.issuer.issuer.as_str(),
+            "sub": username(&namespace, &name).as_str(),
+            "aud": audiences,
+            "iat": now,
+            "nbf": now,
+            "exp": now + life,
+            "jti": id,
+            "kubernetes.io": own,
+        });
+        let token = self.issuer.key.sign(&claims);
+        let token = token.map_err(|error| Status::internal(format!("failed to generate token: {error}")))?;
+        record.annotate(ISSUED_ID, &format!("JTI={id}"));
+
+        let expires = UNIX_EPOCH + Duration::from_secs(u64::try_from(now + seconds).unwrap_or_default());
+        let mut answer = posted.object.clone();
+        answer.make_at(&["spec"]).insert("expirationSeconds", seconds);
+        answer.make_object().insert("status", value!({"token": token, "expirationTimestamp": (rfc3339(expires))}));
+        posted.respond(answer)
+    }
+
+    /// Fills in what the request left open, and checks what it said.
+    fn complete(&self, posted: &mut PostedObject, account: &Value) -> Result<(), Status> {
+        let uid = object::uid(account);
+        let said = object::uid(&posted.object);
+        if !said.is_empty() && said != uid {
+            let why =
+                format!("the UID in the token request ({said}) does not match the UID of the service account ({uid})");
+            return Err(Status::conflict(&GroupResource::new(KIND.group, KIND.kind), posted.name(), why));
+        }
+        let created = rfc3339(posted.context.now);
+        let request = &mut posted.object;
+        if audiences(request).is_empty() {
+            request.make_at(&["spec"]).insert("audiences", self.issuer.audiences.clone());
+        }
+        for (member, text) in [("name", object::name(account)), ("namespace", object::namespace(account)), ("uid", uid)]
+        {
+            object::set_metadata(request, member, Some(text.into()));
+        }
+        object::set_metadata(request, "creationTimestamp", Some(created.into()));
+        request.make_object().remove("status");
+
+        let mut errors = FieldErrors::new();
+        let path = FieldPath::new("spec").child("expirationSeconds");
+        let seconds = request.int_at(&["spec", "expirationSeconds"]).unwrap_or_default();
+        if seconds < MIN_SECONDS {
+            errors.push(FieldError::invalid(&path, seconds, "may not specify a duration less than 10 minutes"));
+        }
+        if seconds > 1 << 32 {
+            errors.push(FieldError::invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds"));
+        }
+        if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&group_kind(), "", &errors)) }
+    }
+
+    async fn bound(&self, context: &Context, request: &Value, account: &str) -> Result<Bound, Status> {
+        let mut bound = Bound::default();
+        let Some(wanted) = request.at(&["spec", "boundObjectRef"]).filter(|wanted| !wanted.is_null()) else {
+            return Ok(bound);
+        };
+        let text = |member: &str| wanted.str_at(&[member]);
+        let (name, kind) = (text("name"), text("kind"));
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        let of = |object: &Value| (Text::new(name), Text::new(object::uid(object)));
+        let uid = match (group, kind) {
+            ("", "Pod") => {
+                let pod = self.get("pods", &context.namespace, name).await?;
+                if pod.str_at(&["spec", "serviceAccountName"]) != account {
+                    return Err(Status::bad_request(format!(
+                        "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
+                    )));
+                }
+                let node = pod.str_at(&["spec", "nodeName"]);
+                if !node.is_empty() {
+                    let uid = match self.get("nodes", "", node).await {
+                        Ok(node) => object::uid(&node).into(),
+                        Err(status) if status.is(StatusReason::NotFound) => Text::default(),
+                        Err(status) => return Err(Status::internal(status.message())),
+                    };
+                    bound.node = Some((node.into(), uid));
+                }
+                &bound.pod.insert(of(&pod)).1
+            }
+            ("", "Node") => &bound.node.insert(of(&self.get("nodes", "", name).await?)).1,
+            ("", "Secret") => &bound.secret.insert(of(&self.get("secrets", &context.namespace, name).await?)).1,
+            _ => {
+                let what = format!("{group}/{version}, Kind={kind}");
+                return Err(Status::bad_request(format!("cannot bind token to object of type {what}")));
+            }
+        };
+        let said = text("uid");
+        if !said.is_empty() && said != uid {
+            let why = format!(
+                "the UID in the bound object reference ({said}) does not match the UID in record. The object might have \
+                 been deleted and then recreated"
+            );
+            return Err(Status::conflict(&GroupResource::new(group, kind), name, why));
+        }
+        Ok(bound)
+    }
+
+    /// An object of the core group, with all that was acknowledged before.
+    async fn get(&self, plural: &str, namespace: &str, name: &str) -> Result<Value, Status> {
+        let resource = self.resources.require("", "v1", plural)?;
+        resource.get_object(&Context::internal(namespace), name, Match::Consistent).await.map(|stored| stored.object)
+    }
+}
+
+impl UnstoredHandler for TokenRequest {
+    fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer> {
+        Box::pin(self.issue(call))
+    }
+}
+
+/// What the body says of name and namespace must be what the path says.
+fn agree(request: &Value, name: &str, namespace: &str) -> Result<(), Status> {
+    for (member, said, wanted) in
+        [("name", object::name(request), name), ("namespace", object::namespace(request), namespace)]
+    {
+        if !said.is_empty() && said != wanted {
+            let path = FieldPath::new("metadata").child(member);
+            let why = format!("must match the service account {member} if specified");
+            let errors = FieldErrors::from([FieldError::invalid(&path, said, why)]);
+            return Err(Status::invalid(&group_kind(), name, &errors));
+        }
+    }
+    Ok(())
+}
+
+fn group_kind() -> GroupKind {
+    GroupKind::new(KIND.group, KIND.kind)
+}
+
+fn audiences(request: &Value) -> Vec<&str> {
+    request.list_at(&["spec", "audiences"]).iter().filter_map(Value::as_str).collect()
+}
+
+fn reference(name: &str, uid: &str) -> serde_json::Value {
+    if uid.is_empty() { json!({"name": name}) } else { json!({"name": name, "uid": uid}) }
+}

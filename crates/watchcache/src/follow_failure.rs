@@ -1,0 +1,89 @@
+//! When the store cannot be followed: why, since when, and what that means for those who wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_store::StoreError;
+use tokio::sync::futures::Notified;
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::CacheError;
+use crate::shared::Shared;
+
+/// So long the cache serves what it has while an event cannot be read, as kube-apiserver: the key may come back.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// So long it takes until all is read again, and what is wrong known for sure.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// What keeps a cache from following the store.
+#[derive(Clone, Debug)]
+pub struct FollowFailure {
+    pub error: Arc<StoreError>,
+    /// How long the cache has served nothing.
+    pub lasting: Duration,
+}
+
+impl Shared {
+    /// Waits for a step forward, unless none is to be expected.
+    pub(crate) async fn wait(&self, changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
+        if self.is_lost() {
+            return Err(self.not_ready());
+        }
+        if timeout_at(deadline, changed).await.is_ok() {
+            return Ok(());
+        }
+        if self.is_unreadable() && !self.is_lost() {
+            return Err(self.behind().await);
+        }
+        Err(self.not_ready())
+    }
+
+    /// What is told while what there is still counts, but is older than what was asked for.
+    pub(crate) async fn behind(&self) -> CacheError {
+        match self.store.current_revision().await {
+            Ok(requested) => CacheError::TooLargeRevision { requested, current: self.progress() },
+            Err(error) => error.into(),
+        }
+    }
+
+    /// The store cannot be followed for now.
+    pub(crate) fn fail(&self, error: StoreError) {
+        let mut trouble = self.trouble.lock();
+        let since = trouble.as_ref().map_or_else(Instant::now, |(_, since)| *since);
+        *trouble = Some((Arc::new(error), since));
+    }
+
+    /// The store is followed.
+    pub(crate) fn recover(&self) {
+        *self.trouble.lock() = None;
+    }
+
+    pub(crate) fn is_unreadable(&self) -> bool {
+        // Readers ask this all the time: while the store is followed, without a lock.
+        self.control.load().is_none() && self.trouble.lock().as_ref().is_some_and(|(error, _)| error.is_unreadable())
+    }
+
+    /// Whether that has lasted so long that what the cache still holds is of no use.
+    pub(crate) fn is_lost(&self) -> bool {
+        let lasting = |since: &Instant| !self.has_begun() || since.elapsed() >= GRACE;
+        self.control.load().is_none()
+            && self.trouble.lock().as_ref().is_some_and(|(error, since)| error.is_unreadable() && lasting(since))
+    }
+
+    pub(crate) fn not_ready(&self) -> CacheError {
+        let trouble = self.trouble.lock();
+        let described = trouble.as_ref().and_then(|(error, since)| {
+            let mut lasting = since.elapsed();
+            if self.has_begun() && error.is_unreadable() {
+                // Up to then, what there was did serve.
+                lasting = lasting.saturating_sub(GRACE);
+                if lasting < READ_AGAIN {
+                    return None;
+                }
+            }
+            Some(FollowFailure { error: Arc::clone(error), lasting })
+        });
+        CacheError::NotReady(described)
+    }
+}
