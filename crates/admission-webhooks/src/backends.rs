@@ -10,7 +10,6 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_schema::{Value, json};
 use binnacle_webhook::{Client, Service, ServiceResolver, Target, Users};
-use http::Uri;
 use parking_lot::Mutex;
 
 use crate::breaker::Breaker;
@@ -21,8 +20,6 @@ pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(30);
 /// As what webhooks know their caller.
 const AGENT: &str = "kube-apiserver-admission";
 const DEFAULT_PORT: u16 = 443;
-/// By this name servers of a cluster know themselves.
-const OWN_HOST: &str = "kubernetes.default.svc";
 
 /// Makes clients of servers, and knows those that are in use.
 pub struct Backends {
@@ -75,7 +72,7 @@ impl Backends {
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
         // A server may bound how many calls one connection of HTTP/2 carries, and slow ones would hold up the rest.
         target.http1 = true;
-        let service = service.map(|(service, _)| service).or_else(|| self.own_service(&target.url));
+        let service = service.map(|(service, _)| service).or_else(|| Service::of_own_url(&self.services, &target.url));
         if let Some(itself) = service.as_ref().and_then(Service::itself) {
             return Ok(Target { service, ..target }.as_itself(itself));
         }
@@ -86,19 +83,6 @@ impl Backends {
         // Blanks alone are no authorities.
         target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
         Ok(target)
-    }
-
-    /// The service that a URL means which names this server.
-    fn own_service(&self, url: &Uri) -> Option<Service> {
-        let is_own = url.scheme_str() == Some("https")
-            && url.host() == Some(OWN_HOST)
-            && matches!(url.port_u16(), None | Some(DEFAULT_PORT));
-        is_own.then(|| Service {
-            resolver: self.services.clone(),
-            namespace: "default".to_owned(),
-            name: "kubernetes".to_owned(),
-            port: DEFAULT_PORT,
-        })
     }
 
     fn service(&self, reference: &Value) -> (Service, String) {

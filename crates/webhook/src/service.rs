@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use binnacle_egress::Dialer;
 use binnacle_request::BoxFuture;
+use http::Uri;
 
 use crate::itself::Itself;
 
@@ -36,7 +37,24 @@ pub struct Service {
     pub port: u16,
 }
 
+/// The port of webhooks that name none.
+const DEFAULT_PORT: u16 = 443;
+
 impl Service {
+    /// The service that a URL means which names the servers of the cluster themselves, as Go has it: this name alone, in
+    /// just these letters.
+    pub fn of_own_url(resolver: &Arc<dyn ServiceResolver>, url: &Uri) -> Option<Self> {
+        let is_own = url.scheme_str() == Some("https")
+            && url.host() == Some("kubernetes.default.svc")
+            && url.port_u16().is_none_or(|port| port == DEFAULT_PORT);
+        is_own.then(|| Self {
+            resolver: resolver.clone(),
+            namespace: "default".to_owned(),
+            name: "kubernetes".to_owned(),
+            port: DEFAULT_PORT,
+        })
+    }
+
     /// How it is called where it is this server itself.
     pub fn itself(&self) -> Option<Itself> {
         self.resolver.itself(&self.namespace, &self.name, self.port)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use binnacle_egress::Dialer;
 use http::Uri;
 
-use crate::itself::OwnCertificates;
+use crate::itself::Itself;
 use crate::service::Service;
 
 /// A webhook's address and all that a call of it needs.
@@ -26,8 +26,8 @@ pub struct Target {
     pub http1: bool,
     /// True when any certificate will do.
     pub insecure: bool,
-    /// The certificates that count where this server calls itself: no others do then.
-    pub own: Option<OwnCertificates>,
+    /// Set where this server calls itself: no certificates but its own count then.
+    pub own: Option<Itself>,
     pub identity: Option<Identity>,
     pub credential: Credential,
     /// The proxy that connections leave by, if not directly.

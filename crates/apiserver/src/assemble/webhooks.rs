@@ -14,6 +14,9 @@ use binnacle_server::{Certificates, DebugTextLink};
 use binnacle_webhook::{Credential, Itself, OwnCertificates, ServiceResolver, Users};
 use tokio::task::JoinSet;
 
+/// How many calls of webhooks this server makes of itself at a time: what two limits of requests in flight are by default.
+const MOST_OWN_CALLS: usize = 600;
+
 /// Both plugins, as far as they are asked.
 pub(super) struct AdmissionWebhooks {
     sources: Vec<Arc<Webhooks>>,
@@ -69,10 +72,8 @@ impl AdmissionWebhooks {
 /// How this server is called as a webhook: as itself, by a token that nobody else knows.
 pub(super) fn itself(token: &str, certificates: &Arc<Certificates>) -> Itself {
     let shown = certificates.clone();
-    Itself {
-        credential: Credential::Bearer(token.to_owned()),
-        certificates: OwnCertificates::new(move |certificate| shown.shows(certificate)),
-    }
+    let certificates = OwnCertificates::new(move |certificate| shown.shows(certificate));
+    Itself::new(Credential::Bearer(token.to_owned()), certificates, MOST_OWN_CALLS)
 }
 
 /// What plugins need of the server around them, with families of metrics of its own.
