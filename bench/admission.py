@@ -141,7 +141,7 @@ def settle(server, refused):
     deadline = time.monotonic() + 120
     while since is None or time.monotonic() - since < 2:
         status, body = server.ask("POST", MAPS + "?dryRun=All", config_map("probe", {"probe": "1"}))
-        good = status in (403, 422) if refused else status == 201
+        good = status in (400, 403, 422) if refused else status == 201
         since = (since or time.monotonic()) if good else None
         if time.monotonic() > deadline:
             sys.exit("%s: %d instead of %d: %s" % (server.name, status, wanted, body[:300]))

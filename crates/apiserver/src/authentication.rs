@@ -93,7 +93,7 @@ impl Named {
         let tokens = |webhook| webhook_tokens(webhook, egress.dialer(Network::ControlPlane), audiences(flags));
         let own_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let uid = Uuid::new_v4().to_string().into();
-        let own = User { uid, ..User::new(User::APISERVER, &[User::MASTERS]) };
+        let own = User { uid, ..User::new(User::APISERVER, &[User::AUTHENTICATED, User::MASTERS]) };
         Ok(Self {
             own: TokenFile::of_one(&own_token, own),
             own_token,

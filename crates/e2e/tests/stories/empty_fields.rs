@@ -120,7 +120,7 @@ async fn go_decides_what_is_told() {
 /// A pod's overhead that is sent empty is one that no runtime class has given it; none, or null, is none.
 #[tokio::test(flavor = "multi_thread")]
 async fn empty_overhead_is_an_overhead() {
-    let server = Server::ephemeral();
+    let server = Server::start(&["--ephemeral", "--disable-admission-plugins=ServiceAccount"]);
     for (overhead, status) in [(r#","overhead":{}"#, 403), (r#","overhead":null"#, 201), ("", 201)] {
         let pod = format!(
             r#"{{"metadata":{{"name":"p"}},"spec":{{"automountServiceAccountToken":false{overhead},

@@ -144,7 +144,7 @@ async fn one_that_refuses_everything() {
     server.restart();
     let ready = server.client().await.get("/readyz").await.unwrap();
     assert_eq!(ready.status, 200, "{}", ready.body);
-    assert_eq!(try_config_map(&server, "").await.status, 403);
+    assert_eq!(try_config_map(&server, "").await.status, 400);
     let gone = send(&server, "DELETE", &format!("{}/v", path(Kind::Validating)), &Value::Null).await;
     assert_eq!(gone.status, 200, "{}", gone.body);
     wait_until("the webhook to be gone", async || (try_config_map(&server, "").await.status == 201).then_some(()))
