@@ -23,6 +23,7 @@ mod controller;
 mod conversion_webhooks;
 mod coordinated_election;
 mod custom_resources;
+mod custom_resources_killed;
 mod distributed_claims;
 mod durability;
 mod egress;
