@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::faults::Random;
 use super::subjects::{Subject, is_terminating, version};
 
-const KEYS: usize = 6;
+pub(super) const KEYS: usize = 6;
 /// Value of the last write, and how its name begins.
 pub(super) const LAST: &str = "last";
 /// What some watches and lists select. Every write decides anew whether its object is of it.

@@ -7,6 +7,8 @@ use binnacle_testkit::{DiskCall, Errno, Etcd, Server, Signal};
 use kube::Client;
 use tokio::task::block_in_place;
 
+use super::NAMESPACE;
+use super::clients::KEYS;
 use super::definition::define;
 
 /// Numbers that follow from the first one.
@@ -66,6 +68,8 @@ pub(super) enum Fault {
     AllCutOff,
     /// While a member is cut off.
     ServerKilledInPart,
+    /// A member carries a call out, and nobody hears what came of it.
+    AnswerLost,
     /// The definition of a resource that is read and written.
     DefinitionChanges,
     SnapshotSaved,
@@ -74,7 +78,7 @@ pub(super) enum Fault {
 const EVERYWHERE: [Fault; 5] =
     [Fault::ServerKilled, Fault::ServerHangs, Fault::SlowDisk, Fault::ClockJumps, Fault::DefinitionChanges];
 const OF_THE_DISK: [Fault; 3] = [Fault::FullDisk, Fault::FailingFlush, Fault::NoDescriptors];
-const WITH_ETCD: [Fault; 7] = [
+const WITH_ETCD: [Fault; 8] = [
     Fault::LeaderCutOff,
     Fault::MemberKilled,
     Fault::MemberCutOff,
@@ -82,6 +86,7 @@ const WITH_ETCD: [Fault; 7] = [
     Fault::MemberHangs,
     Fault::AllCutOff,
     Fault::ServerKilledInPart,
+    Fault::AnswerLost,
 ];
 
 impl Faults {
@@ -176,6 +181,11 @@ impl Faults {
                 self.etcd().cut_off(leader, true);
                 block_in_place(|| self.servers[server].restart());
                 self.etcd().heal();
+            }
+            Fault::AnswerLost => {
+                let key = format!("{NAMESPACE}/k{}", self.random.below(KEYS));
+                self.etcd().lose_answer(&key);
+                self.pause(300, 1500).await;
             }
         }
     }
