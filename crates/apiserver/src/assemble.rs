@@ -406,6 +406,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let about = About { address: port_address, url, place, kubeconfig, kubectl, controllers };
     let assembled = Assembled {
         server,
+        resources,
         stores,
         admin_socket,
         at_rest,
