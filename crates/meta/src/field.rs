@@ -194,7 +194,7 @@ impl FieldErrorType {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     pub kind: FieldErrorType,
-    pub field: FieldPath,
+    pub field: Box<FieldPath>,
     /// Everything after `field: `.
     body: String,
 }
@@ -266,7 +266,7 @@ impl FieldError {
         let unit = if max_bytes == 1 { "byte" } else { "bytes" };
         Self {
             kind: FieldErrorType::TooLong,
-            field: field.clone(),
+            field: Box::new(field.clone()),
             body: format!("Too long: may not be more than {max_bytes} {unit}"),
         }
     }
@@ -276,7 +276,7 @@ impl FieldError {
         let unit = if max == 1 { "item" } else { "items" };
         Self {
             kind: FieldErrorType::TooMany,
-            field: field.clone(),
+            field: Box::new(field.clone()),
             body: format!("Too many: {actual}: must have at most {max} {unit}"),
         }
     }
@@ -307,7 +307,7 @@ impl FieldError {
             body.push_str(": ");
             push_bounded(&mut body, detail);
         }
-        Self { kind, field: field.clone(), body }
+        Self { kind, field: Box::new(field.clone()), body }
     }
 
     fn with_value(kind: FieldErrorType, field: &FieldPath, value: ErrorValue, detail: &str) -> Self {
@@ -317,7 +317,7 @@ impl FieldError {
             body.push_str(": ");
             push_bounded(&mut body, detail);
         }
-        Self { kind, field: field.clone(), body }
+        Self { kind, field: Box::new(field.clone()), body }
     }
 }
 
