@@ -2,6 +2,7 @@
 
 mod apis;
 mod client_access;
+mod debugging;
 mod health;
 mod manifests;
 mod peers;
@@ -34,9 +35,9 @@ use binnacle_proxy::{CertificateMetrics, ClientIdentity, Way, register_webhook_c
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Detour, Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DebugFlagsLink, DefaultCertificate,
-    FlowDumpLink, HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogsLink,
-    Metrics, MetricsLink, Server, Stopping, Tls, TlsError, Tracer, VersionLink, ZPagesLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink,
+    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogsLink, Metrics,
+    MetricsLink, Server, Stopping, Tls, TlsError, Tracer, VersionLink, ZPagesLink,
 };
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
@@ -273,16 +274,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         built_in(storage, resources.clone(), &access, port_address, &config, outward, &shutdown)?;
     let mut followers = JoinSet::new();
     if let Some(external) = external {
-        let shutdown = shutdown.clone();
-        followers.spawn(supervise("external signer", move || {
-            let (external, shutdown) = (external.clone(), shutdown.clone());
-            async move {
-                tokio::select! {
-                    () = external.follow() => {}
-                    () = shutdown.fired() => {}
-                }
-            }
-        }));
+        followers.spawn(external.follow(shutdown.clone()));
     }
     follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
     manifests.follow(&mut followers, &shutdown);
@@ -358,9 +350,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         statusz: features.enabled("ComponentStatusz"),
         flagz: features.enabled("ComponentFlagz"),
     }));
-    if config.debugging.profiling && !config.host.debug_flags.is_empty() {
-        links.push(Arc::new(DebugFlagsLink(config.host.debug_flags.clone())));
-    }
+    debugging::serve(&config, &mut links, &mut followers, &shutdown);
     if config.misc.serves_logs {
         links.push(Arc::new(LogsLink::new("/var/log")));
     }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use binnacle_authn::service_account::{FixedKeys, TokenKeys};
 use binnacle_jwt::{PrivateKey, PublicKey};
 use binnacle_meta::{GoDuration, Text};
-use binnacle_request::BoxFuture;
+use binnacle_request::{BoxFuture, Shutdown};
 use binnacle_signer::{ExternalSigner, SignerError, SignerMetrics};
+use binnacle_supervise::supervise;
 use binnacle_unstored::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 
 use crate::authentication::audiences;
@@ -81,8 +82,17 @@ impl External {
         Ok(Some(Self { signer, longest }))
     }
 
-    pub(crate) fn follow(self) -> impl Future<Output = ()> + Send {
-        self.signer.follow()
+    /// Goes on fetching the keys, until the shutdown signal.
+    pub(crate) fn follow(self, shutdown: Shutdown) -> impl Future<Output = ()> + Send {
+        supervise("external signer", move || {
+            let (signer, shutdown) = (self.signer.clone(), shutdown.clone());
+            async move {
+                tokio::select! {
+                    () = signer.follow() => {}
+                    () = shutdown.fired() => {}
+                }
+            }
+        })
     }
 }
 
