@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod flags;
+mod heap;
 mod logging;
 mod notify;
 mod signals;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use binnacle_apiserver::settings::{DiskFailure, Host};
 use binnacle_apiserver::{Handle, Server, Settings};
-use binnacle_server::KUBERNETES_VERSION;
+use binnacle_server::{HeapProfile, KUBERNETES_VERSION};
 use flags::{Command, Config};
 use notify::Notify;
 
@@ -58,6 +59,7 @@ fn serve(config: Config) -> Result<(), String> {
         on_disk_failure: DiskFailure::EndProcess(DISK_FAILED),
         flags: shown,
         debug_flags: vec![logging.level_flag()],
+        heap_profile: Some(HeapProfile::new(heap::profile)),
     };
     // Two at least: one long computation must not keep others from being answered.
     let threads = std::thread::available_parallelism().map_or(2, usize::from).max(2);

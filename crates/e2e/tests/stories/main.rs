@@ -34,6 +34,7 @@ mod etcd;
 mod etcd_access;
 mod etcd_members;
 mod evictions;
+mod external_signer;
 mod histories;
 mod identity;
 mod kubectl_apply;
