@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use binnacle_meta::{GroupVersionKind, Status, go_quote};
-use binnacle_schema::{Value, canonical, decode, defaults};
+use binnacle_registry::admission::Operation;
+use binnacle_schema::{Object, Value, canonical, decode, defaults};
 
 use crate::subject::Subject;
 
@@ -132,7 +133,8 @@ impl Subject<'_> {
 fn restore_untyped_owners(changed: &Value, object: &mut Value) {
     const PATH: [&str; 2] = ["metadata", "ownerReferences"];
     const TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
-    let untyped = |name: &str, owner: &Value| owner.get(name).is_some_and(|value| !value.is_null() && value.as_str().is_none());
+    let untyped =
+        |name: &str, owner: &Value| owner.get(name).is_some_and(|value| !value.is_null() && value.as_str().is_none());
     let owners = changed.list_at(&PATH);
     let are_objects = owners.iter().all(|owner| owner.as_object().is_some());
     if !are_objects || !owners.iter().any(|owner| TEXTS.iter().any(|name| untyped(name, owner))) {

@@ -1,6 +1,6 @@
 //! What plugins may look up beside the object at hand.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use binnacle_meta::{Status, StatusReason, Text};
 use binnacle_patch::apply::track_update;
@@ -171,7 +171,8 @@ pub struct ResourceLookup {
 
 #[derive(Default)]
 struct Known {
-    resource: OnceLock<Arc<Resource>>,
+    /// Resources hold admission, which holds this.
+    resource: OnceLock<Weak<Resource>>,
     decoded: Decoded,
 }
 
@@ -180,14 +181,15 @@ impl ResourceLookup {
         Self { resources, known: Arc::default() }
     }
 
-    fn resource(&self, kind: Kind) -> Result<&Arc<Resource>, Status> {
+    fn resource(&self, kind: Kind) -> Result<Arc<Resource>, Status> {
         let known = &self.known[kind as usize].resource;
-        if let Some(resource) = known.get() {
+        if let Some(resource) = known.get().and_then(Weak::upgrade) {
             return Ok(resource);
         }
         let (group, version, plural) = kind.path();
         let found = self.resources.require(group, version, plural)?;
-        Ok(known.get_or_init(|| found.clone()))
+        known.get_or_init(|| Arc::downgrade(&found));
+        Ok(found)
     }
 
     fn tree(&self, kind: Kind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
@@ -223,7 +225,7 @@ impl Lookup for ResourceLookup {
         Box::pin(async move {
             let resource = self.resource(kind)?;
             let found = resource.get(&Context::internal(namespace), name, freshness.into()).await;
-            unless_absent(found)?.map(|entry| self.tree(kind, resource, &entry)).transpose()
+            unless_absent(found)?.map(|entry| self.tree(kind, &resource, &entry)).transpose()
         })
     }
 
@@ -254,7 +256,7 @@ impl Lookup for ResourceLookup {
             let mut objects = Vec::new();
             while let Some(chunk) = page.next_chunk() {
                 for entry in chunk {
-                    objects.push(self.tree(kind, resource, &entry)?);
+                    objects.push(self.tree(kind, &resource, &entry)?);
                 }
             }
             Ok(objects)
@@ -262,7 +264,7 @@ impl Lookup for ResourceLookup {
     }
 
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(async move { write_status(self.resource(Kind::ResourceQuota)?, quota).await })
+        Box::pin(async move { write_status(&*self.resource(Kind::ResourceQuota)?, quota).await })
     }
 
     fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {

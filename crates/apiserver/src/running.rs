@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use binnacle_audit::Auditor;
 use binnacle_controlplane::ControlPlane;
+use binnacle_registry::Catalog;
 use binnacle_request::ShutdownTrigger;
 use binnacle_server::Server;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -20,6 +21,7 @@ use crate::upkeep::Upkeep;
 /// A server that is ready to run.
 pub(crate) struct Assembled {
     pub(crate) server: Server,
+    pub(crate) resources: Catalog,
     pub(crate) stores: Stores,
     /// Goes before the stores are closed.
     pub(crate) admin_socket: Option<AdminSocket>,
@@ -81,6 +83,7 @@ impl Assembled {
         self.control_plane.ended().await;
         self.lost.wait(&mut self.followers).await;
         drop(self.admin_socket);
+        self.resources.close();
         self.stores.close().await;
         drop((self.ending, self.front, self.data));
     }

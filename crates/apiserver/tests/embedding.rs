@@ -117,6 +117,23 @@ async fn a_start_that_fails_leaves_nothing_behind() {
     Server::start(Settings::in_directory(&directory)).await.unwrap().stop().await;
 }
 
+/// Tasks hold what a server was made of: caches, connections, the store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_stopped_leaves_no_task_behind() {
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for _ in 0..3 {
+        let mut server = Server::start(Settings::ephemeral()).await.unwrap();
+        server.ready().await.unwrap();
+        let mut client = client(&server).await;
+        assert_eq!(create(&mut client, "plain", false).await.0, 201);
+        assert_eq!(client.get("/api/v1/pods").await.unwrap().status, 200);
+        assert!(tasks() > before);
+        server.stop().await;
+    }
+    wait_until("all tasks to end", async || (tasks() <= before).then_some(())).await;
+}
+
 #[test]
 fn the_page_shows_the_example() {
     let page = include_str!("../../../docs/embedding.md");

@@ -2,7 +2,6 @@
 
 mod lease;
 mod lease_candidate;
-mod semantic_version;
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_validation::names;
@@ -15,11 +14,6 @@ pub(crate) const STRATEGIES: &[Entry] =
 
 /// The one way of choosing who leads that Kubernetes knows itself.
 const STRATEGY: &str = "OldestEmulationVersion";
-
-/// Whether a text is a version as semver.org describes them.
-pub(crate) fn is_semantic_version(text: &str) -> bool {
-    semantic_version::SemanticVersion::parse(text).is_some()
-}
 
 /// The rule for the name of a way to choose: a known one, or one with a domain.
 fn strategy_name(path: &FieldPath, strategy: &str, errors: &mut FieldErrors) {

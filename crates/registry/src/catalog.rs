@@ -78,6 +78,16 @@ impl Catalog {
         changed
     }
 
+    /// Lets go of all resources for good, and ends their caches. Hooks and admission hold the catalog that holds them:
+    /// without this a server that has ended would stay in memory.
+    pub fn close(&self) {
+        let closed = self.change(|snapshot| {
+            snapshot.served = Arc::default();
+            std::mem::take(&mut snapshot.resources)
+        });
+        closed.values().for_each(|resource| resource.collection.cache.retire());
+    }
+
     /// Wakes its holder after each change.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()

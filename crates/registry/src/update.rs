@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, GroupKind, Status, Statu
 use binnacle_patch::apply::keep_unchanged_times;
 use binnacle_schema::Value;
 use binnacle_scheme::{Deletion, MetadataCheck};
-use binnacle_store::{Expect, Op, Revision, Txn, TxnResponse};
+use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use bytes::Bytes;
 
@@ -129,7 +129,7 @@ impl Resource {
         let hooks: &dyn Hooks = if options.subresource.is_empty() { &*collection.hooks } else { &NoHooks };
         hooks.begin_update(context, &mut object, &old.object).await?;
         let result = match self.validate_update(context, &options.subresource, &object, &old.object).await {
-            Ok(()) => self.finish_update(context, options, &attributes, object, key, old, old_value).await,
+            Ok(()) => self.finish_update(context, &attributes, object, key, old, old_value).await,
             Err(status) => Err((object.into_object(), status.into())),
         };
         match result {
@@ -295,17 +295,15 @@ impl Resource {
     }
 
     /// Validating admission, then the write. The inner error is the race lost, with what is there instead.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one attempt, which has one caller")]
     async fn finish_update(
         &self,
         context: &Context,
-        options: &UpdateOptions,
         attributes: &crate::admission::Attributes,
         object: Sent,
         key: &Bytes,
         old: &Stored,
         old_value: &Bytes,
-    ) -> Result<Result<Stored, (Value, Option<binnacle_store::KeyValue>)>, (Value, WriteFailure)> {
+    ) -> Result<Result<Stored, (Value, Option<KeyValue>)>, (Value, WriteFailure)> {
         let collection = &self.collection;
         let mut object = object.into_object();
         keep_unchanged_times(&old.object, &mut object);
@@ -314,10 +312,11 @@ impl Resource {
             return Err((object, status.into()));
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {
-            let deleted = self.delete_finalized(context, key, &object, old, options).await;
+            let deleted = self.delete_finalized(context, key, &object, old).await;
             collection.kind.canonicalize(&mut object);
             return match deleted {
-                Ok(()) => Ok(Ok(Stored { object, revision: old.revision })),
+                Ok(None) => Ok(Ok(Stored { object, revision: old.revision })),
+                Ok(newer) => Ok(Err((object, newer))),
                 // Nothing that was taken stands in what was written, whatever has become of it.
                 Err(status) => Err((object, status.into())),
             };
@@ -367,35 +366,27 @@ impl Resource {
         self.description.deletion == Deletion::Namespace && !object.list_at(&["spec", "finalizers"]).is_empty()
     }
 
-    /// Deletes an object whose last finalizer an update removed. Somebody else may have done so already.
+    /// Deletes an object whose last finalizer an update removed. Somebody else may have done so already. Returns the object
+    /// that somebody else has changed meanwhile, which stays: kube-apiserver would delete that too, whatever it says.
     async fn delete_finalized(
         &self,
         context: &Context,
         key: &Bytes,
         object: &Value,
         old: &Stored,
-        options: &UpdateOptions,
-    ) -> Result<(), Status> {
+    ) -> Result<Option<KeyValue>, Status> {
         if context.dry_run {
-            return Ok(());
+            return Ok(None);
         }
-        let mut revision: Revision = old.revision;
-        loop {
-            let txn = Txn { key: key.clone(), expect: Expect::ModRevision(revision), op: Op::Delete };
-            match self.collection.store.txn(txn).await.map_err(store_failure)? {
-                TxnResponse::Done { .. } => break,
-                TxnResponse::Unmet { current: None, .. } => break,
-                TxnResponse::Unmet { current: Some(newer), .. } => {
-                    let newer = self.collection.decode_kv(&newer)?;
-                    if options.uid.as_deref().is_some_and(|uid| uid != object::uid(&newer.object)) {
-                        break;
-                    }
-                    revision = newer.revision;
-                }
+        let txn = Txn { key: key.clone(), expect: Expect::ModRevision(old.revision), op: Op::Delete };
+        match self.collection.store.txn(txn).await.map_err(store_failure)? {
+            TxnResponse::Done { .. } => {
+                self.collection.hooks.after_delete(context, object).await;
+                Ok(None)
             }
+            // What the object had to itself is given back by who deleted it, and may be another's by now.
+            TxnResponse::Unmet { current, .. } => Ok(current),
         }
-        self.collection.hooks.after_delete(context, object).await;
-        Ok(())
     }
 }
 
@@ -409,7 +400,7 @@ pub(crate) fn precondition_failed(key: &str, what: &str, wanted: &str, found: &s
 enum Outcome {
     Updated(Stored),
     /// Somebody else was quicker; this is there now.
-    Raced(Option<binnacle_store::KeyValue>),
+    Raced(Option<KeyValue>),
 }
 
 /// An update that leaves no finalizers completes a delete that waited for them.

@@ -242,6 +242,38 @@ impl Etcd {
         self.restart(member);
     }
 
+    /// Saves what the cluster holds; the answer is the newest revision of it.
+    #[must_use]
+    pub fn save_snapshot(&self) -> u64 {
+        let file = self.temp.join("snapshot");
+        let _ = std::fs::remove_file(&file);
+        let saved = self.etcdctl(0).args(["snapshot", "save", &file]).output().unwrap();
+        assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+        let status = snapshots().args(["status", &file, "--write-out=simple"]).output().unwrap();
+        // Hash, revision, keys, size.
+        let status = String::from_utf8_lossy(&status.stdout).into_owned();
+        let revision = status.split(", ").nth(1).and_then(|word| word.parse().ok());
+        revision.unwrap_or_else(|| panic!("no revision in {status:?}"))
+    }
+
+    /// Ends all members, and begins the cluster anew with what was [saved](Self::save_snapshot).
+    pub fn restore_snapshot(&mut self) {
+        (0..self.members.len()).for_each(|member| self.kill(member));
+        for (n, member) in self.members.iter().enumerate() {
+            std::fs::remove_dir_all(self.temp.path().join(format!("m{n}"))).unwrap();
+            let place = ["--name=", "--data-dir=", "--initial-cluster=", "--initial-advertise-peer-urls="];
+            let place = member.arguments.iter().filter(|flag| place.iter().any(|name| flag.starts_with(name)));
+            let restored = snapshots().arg("restore").arg(self.temp.join("snapshot")).args(place).output().unwrap();
+            assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+        }
+        for member in 0..self.members.len() {
+            self.spawn(member);
+        }
+        for member in 0..self.members.len() {
+            self.wait_ready(member);
+        }
+    }
+
     /// Lets a member hold its breath: its connections stay, and it says nothing.
     pub fn freeze(&self, member: usize) {
         self.signal(member, Signal::STOP);
@@ -367,6 +399,14 @@ impl Drop for Etcd {
             self.kill(member);
         }
     }
+}
+
+/// What reads and restores snapshots, which newer releases have in a program of its own.
+fn snapshots() -> Command {
+    let own = Command::new("etcdutl").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let mut command = Command::new(if own { "etcdutl" } else { "etcdctl" });
+    command.env("ETCDCTL_API", "3").arg("snapshot");
+    command
 }
 
 /// A port that nobody listens on, below those that the system lends to outgoing connections. Tests in other processes

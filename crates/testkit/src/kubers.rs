@@ -7,9 +7,19 @@ use crate::Server;
 impl Server {
     /// A kube-rs client of the administrator.
     pub async fn kube(&self) -> kube::Client {
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        kube::Client::try_from(self.kube_config().await).unwrap()
+    }
+
+    /// A client that sends every request once: after a 429, 503 or 504 the other one asks again, and its answer to a write
+    /// does not tell what became of the first try.
+    pub async fn kube_asking_once(&self) -> kube::Client {
+        let mut config = self.kube_config().await;
+        config.default_retry = false;
         kube::Client::try_from(config).unwrap()
+    }
+
+    async fn kube_config(&self) -> kube::Config {
+        let kubeconfig = Kubeconfig::read_from(self.kubeconfig()).unwrap();
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
     }
 }

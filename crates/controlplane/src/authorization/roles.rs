@@ -1,6 +1,6 @@
 //! Roles and bindings on their way from the watch caches to the index by which RBAC decides.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use binnacle_authz::{RbacIndex, RbacKind};
 use binnacle_meta::Status;
@@ -18,7 +18,8 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub struct RolesFeed {
     index: Arc<RbacIndex>,
     resources: Catalog,
-    informers: OnceLock<Vec<Arc<Informer<OneKind>>>>,
+    /// The tasks hold them: resources, which informers hold, hold the authorizer.
+    informers: OnceLock<Vec<Weak<Informer<OneKind>>>>,
 }
 
 struct OneKind {
@@ -62,16 +63,18 @@ impl RolesFeed {
             tracing::warn!("{GROUP}/v1 is not served: there are no roles and bindings");
             self.index.ready.all();
         }
-        for informer in self.informers.get_or_init(|| informers) {
+        self.informers.get_or_init(|| informers.iter().map(Arc::downgrade).collect());
+        for informer in informers {
             let index = self.index.clone();
-            tasks.spawn(informer.clone().run(shutdown.clone(), move || index.ready.part()));
+            tasks.spawn(informer.run(shutdown.clone(), move || index.ready.part()));
         }
     }
 
     /// Waits until the index has all that was acknowledged before this was called.
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
-        let informers =
-            self.informers.get().ok_or_else(|| Status::too_many_requests("storage is (re)initializing", 1))?;
+        let informers = self.informers.get().map(|all| all.iter().map(Weak::upgrade).collect::<Option<Vec<_>>>());
+        let informers = informers.flatten();
+        let informers = informers.ok_or_else(|| Status::too_many_requests("storage is (re)initializing", 1))?;
         try_join_all(informers.iter().map(|informer| informer.catch_up())).await.map(drop)
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use binnacle_meta::{MicroTime, Time};
+use binnacle_meta::{MicroTime, SemanticVersion, Time};
 use binnacle_schema::Value;
 
 /// The strategy that elects the candidate of the oldest emulated version.
@@ -19,8 +19,8 @@ pub(super) struct Candidate {
     pub(super) strategy: String,
     pub(super) pinged: Option<MicroTime>,
     pub(super) renewed: Option<MicroTime>,
-    binary: Option<Version>,
-    emulated: Option<Version>,
+    binary: Option<SemanticVersion>,
+    emulated: Option<SemanticVersion>,
     created: Option<Time>,
 }
 
@@ -33,8 +33,8 @@ impl Candidate {
             strategy: spec("strategy").to_owned(),
             pinged: MicroTime::parse(spec("pingTime")).ok(),
             renewed: MicroTime::parse(spec("renewTime")).ok(),
-            binary: Version::parse(spec("binaryVersion")),
-            emulated: Version::parse(spec("emulationVersion")),
+            binary: version(spec("binaryVersion")),
+            emulated: version(spec("emulationVersion")),
             created: Time::parse(object.str_at(&["metadata", "creationTimestamp"])).ok(),
         }
     }
@@ -49,11 +49,9 @@ impl Candidate {
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        let zero = Version::default();
-        let version = |version: &Option<Version>| version.clone().unwrap_or_else(|| zero.clone());
-        version(&self.emulated)
-            .cmp(&version(&other.emulated))
-            .then_with(|| version(&self.binary).cmp(&version(&other.binary)))
+        or_zero(&self.emulated)
+            .cmp(&or_zero(&other.emulated))
+            .then_with(|| or_zero(&self.binary).cmp(&or_zero(&other.binary)))
             .then_with(|| self.created.cmp(&other.created))
     }
 }
@@ -69,11 +67,20 @@ pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     fit.min_by(|one, other| one.order(other))
 }
 
+/// A version as it is said, be it short or with a `v`.
+fn version(text: &str) -> Option<SemanticVersion> {
+    SemanticVersion::parse_tolerant(text.trim()).ok()
+}
+
+fn or_zero(version: &Option<SemanticVersion>) -> SemanticVersion {
+    version.clone().unwrap_or_default()
+}
+
 /// The strategy of the candidates with the newest program.
 pub(super) fn strategy(candidates: &[Candidate]) -> Result<&str, String> {
     let Some(mut newest) = candidates.first() else { return Err("no candidates".to_owned()) };
     for candidate in &candidates[1..] {
-        match newest.binary.cmp(&candidate.binary) {
+        match or_zero(&newest.binary).cmp(&or_zero(&candidate.binary)) {
             Ordering::Less => newest = candidate,
             Ordering::Equal if newest.strategy != candidate.strategy => {
                 let (one, other) = (binnacle_meta::go_quote(&newest.name), binnacle_meta::go_quote(&candidate.name));
@@ -88,55 +95,6 @@ pub(super) fn strategy(candidates: &[Candidate]) -> Result<&str, String> {
     Ok(&newest.strategy)
 }
 
-/// A semantic version, read tolerantly: `v1.2` is `1.2.0`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Version {
-    numbers: [u64; 3],
-    prerelease: Vec<Identifier>,
-}
-
-/// Numbers come before words.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Identifier {
-    Number(u64),
-    Word(String),
-}
-
-impl Version {
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let text = text.strip_prefix('v').unwrap_or(text);
-        let text = text.split_once('+').map_or(text, |(version, _)| version);
-        let (core, prerelease) = text.split_once('-').map_or((text, None), |(core, rest)| (core, Some(rest)));
-        let parts: Vec<u64> = core.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-        if parts.len() > 3 {
-            return None;
-        }
-        let mut numbers = [0; 3];
-        numbers[..parts.len()].copy_from_slice(&parts);
-        let identifier = |part: &str| match part.parse() {
-            Ok(number) => Identifier::Number(number),
-            Err(_) => Identifier::Word(part.to_owned()),
-        };
-        let prerelease = prerelease.into_iter().flat_map(|rest| rest.split('.')).map(identifier).collect();
-        Some(Self { numbers, prerelease })
-    }
-}
-
-impl Ord for Version {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // Without an addition it is the release, which comes last.
-        let released = self.prerelease.is_empty().cmp(&other.prerelease.is_empty());
-        self.numbers.cmp(&other.numbers).then(released).then_with(|| self.prerelease.cmp(&other.prerelease))
-    }
-}
-
-impl PartialOrd for Version {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use binnacle_schema::value;
@@ -148,14 +106,6 @@ mod tests {
             "metadata": {"name": name, "creationTimestamp": created},
             "spec": {"leaseName": "l", "emulationVersion": emulated, "binaryVersion": binary, "strategy": strategy}
         }))
-    }
-
-    #[test]
-    fn versions() {
-        let mut versions = ["1.2.3", "v1.2", "1.2.3-rc.1", "1.2.3-alpha", "1.2.3-rc.10", "1.10.0", "1.2.3-1"];
-        versions.sort_by_key(|text| Version::parse(text));
-        assert_eq!(versions, ["v1.2", "1.2.3-1", "1.2.3-alpha", "1.2.3-rc.1", "1.2.3-rc.10", "1.2.3", "1.10.0"]);
-        assert_eq!(["", "a", "1.2.3.4", "1.x"].map(Version::parse), [None, None, None, None]);
     }
 
     #[test]
@@ -179,6 +129,11 @@ mod tests {
         let [old, new, other] = [("a", "1.35.0", "x/y"), ("b", "1.36.0", OLDEST_EMULATION), ("c", "1.36.0", "x/z")]
             .map(|(name, version, strategy)| candidate(name, version, version, at, strategy));
         assert_eq!(strategy(&[old.clone(), new.clone()]), Ok(OLDEST_EMULATION));
+        // What cannot be read is 0.0.0.
+        let unread = candidate("d", "x", "", at, "x/y");
+        let zero = candidate("e", "0", "0", at, "x/z");
+        assert!(strategy(&[unread.clone(), zero]).is_err());
+        assert_eq!(strategy(&[unread, new.clone()]), Ok(OLDEST_EMULATION));
         assert_eq!(strategy(&[]), Err("no candidates".to_owned()));
         let why = "candidates \"b\", \"c\" at same binary version but received differing strategies \
                    OldestEmulationVersion, x/z";

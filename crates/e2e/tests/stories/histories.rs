@@ -5,6 +5,7 @@
 
 mod check;
 mod clients;
+mod definition;
 mod faults;
 mod subjects;
 
@@ -13,11 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use binnacle_testkit::{Etcd, FaultyDisk, Server, ShiftedClock, Surroundings, wait_until};
-use kube::api::{ListParams, PostParams};
+use futures::StreamExt;
+use kube::api::{ListParams, PostParams, WatchParams};
+use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
+use tokio::task::{JoinHandle, block_in_place};
 
-use self::check::check;
-use self::clients::{History, LAST, Objects, SHADE, ask, watch};
+use self::check::{check, state_at};
+use self::clients::{Found, History, LAST, Objects, SHADE, Told, ask, watch};
 use self::faults::{Faults, Random};
 use self::subjects::{Subject, version};
 
@@ -31,7 +35,67 @@ async fn servers_on_etcd_answer_as_one_correct_server() {
     if !Etcd::available() {
         return;
     }
-    let (etcd, servers) = tokio::task::block_in_place(|| {
+    let (etcd, servers) = on_etcd();
+    let mut faults = Faults::new(Some(etcd), servers).await;
+    let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
+    era(&mut faults, 0, seconds, Vec::new()).await;
+}
+
+/// The cluster goes back to a snapshot again and again. What was written after it is gone, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_go_on_from_a_snapshot_of_etcd() {
+    if !Etcd::available() {
+        return;
+    }
+    let (etcd, servers) = on_etcd();
+    let mut faults = Faults { restores: true, ..Faults::new(Some(etcd), servers).await };
+    let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let mut told = Vec::new();
+    let mut number = 0;
+    while number < 2 || Instant::now() < until {
+        told = era(&mut faults, number, 10.min(seconds / 2), told).await;
+        if faults.saved.is_none() {
+            faults.save_snapshot();
+        }
+        let mut watches = Vec::new();
+        for client in &faults.clients {
+            for subject in Subject::ALL {
+                watches.push(watch_to_the_end(&Objects::new(subject, client)).await);
+            }
+        }
+        let saved = faults.restore_snapshot();
+        println!("restored {saved}");
+        for watch in watches {
+            let heard = tokio::time::timeout(Duration::from_secs(60), watch).await.expect("the watch ends").unwrap();
+            assert!(heard.is_empty(), "a watch from before goes on with {heard:?}");
+        }
+        told.iter_mut().for_each(|told| told.retain(|event| event.version <= saved));
+        number += 1;
+    }
+    println!("restored {number} times");
+}
+
+/// What a watch tells from now on, once it has ended.
+async fn watch_to_the_end(objects: &Objects) -> JoinHandle<Vec<Told>> {
+    let objects = objects.clone();
+    let listed = wait_until("a list", async || objects.api.list(&ListParams::default()).await.ok()).await;
+    let from = listed.metadata.resource_version.unwrap();
+    let params = WatchParams::default().timeout(290).disable_bookmarks();
+    let stream = wait_until("a watch", async || objects.api.watch(&params, &from).await.ok()).await;
+    let mut stream = stream.boxed();
+    tokio::spawn(async move {
+        let mut heard = Vec::new();
+        while let Some(Ok(event)) = stream.next().await {
+            heard.extend(objects.told_by(event));
+        }
+        heard
+    })
+}
+
+/// Three members and three servers.
+fn on_etcd() -> (Etcd, Vec<Server>) {
+    block_in_place(|| {
         let etcd = Etcd::fragile(3);
         let flag = etcd.servers();
         // Longer than a member is away: who comes back finds the history it needs.
@@ -41,8 +105,7 @@ async fn servers_on_etcd_answer_as_one_correct_server() {
         };
         let servers = (0..3).map(server).collect();
         (etcd, servers)
-    });
-    answers_are_those_of_one_correct_server(Some(etcd), servers).await;
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,67 +113,119 @@ async fn the_embedded_store_answers_as_one_correct_server() {
     let disk = FaultyDisk::available().then(FaultyDisk::failing);
     let surroundings = Surroundings { disk, clock: ShiftedClock::available(), ..Surroundings::default() };
     let flags = ["--etcd-compaction-interval=2s", ADDRESSES];
-    let servers = tokio::task::block_in_place(|| vec![Server::durable_in(surroundings, &flags)]);
-    answers_are_those_of_one_correct_server(None, servers).await;
+    let servers = block_in_place(|| vec![Server::durable_in(surroundings, &flags)]);
+    let mut faults = Faults::new(None, servers).await;
+    let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
+    era(&mut faults, 0, seconds, Vec::new()).await;
 }
 
-async fn answers_are_those_of_one_correct_server(etcd: Option<Etcd>, servers: Vec<Server>) {
-    let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seconds = setting("BINNACLE_HISTORY_SECONDS").unwrap_or(20);
-    let seed = setting("BINNACLE_HISTORY_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    println!("seed {seed}");
-    let mut clients = Vec::new();
-    for server in &servers {
-        clients.push(server.kube().await);
-    }
-    crate::namespace(&clients[0], NAMESPACE).await;
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
 
-    let done = Arc::new(AtomicBool::new(false));
-    let mut subjects = Vec::new();
-    for subject in Subject::ALL {
-        let (history, last, mut watches) = (History::default(), Arc::new(Mutex::new(None)), Vec::new());
+impl Faults {
+    /// With all that the clients need.
+    async fn new(etcd: Option<Etcd>, servers: Vec<Server>) -> Self {
+        let seed = setting("BINNACLE_HISTORY_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+        println!("seed {seed}");
+        let mut clients = Vec::new();
+        for server in &servers {
+            clients.push(server.kube_asking_once().await);
+        }
+        crate::namespace(&clients[0], NAMESPACE).await;
+        wait_until("a definition", async || definition::define(&clients[0], 0).await.ok()).await;
         for client in &clients {
+            let widgets = Subject::Widgets.api(client.clone());
+            wait_until("its resource", async || widgets.list(&ListParams::default()).await.ok()).await;
+        }
+        let random = Random::new(seed);
+        Self { etcd, servers, clients, seed, random, restores: false, saved: None, definitions: 0 }
+    }
+}
+
+/// One resource, and what is to be known of it.
+struct Part {
+    subject: Subject,
+    history: History,
+    /// Version of the last write, once it is there.
+    last: Arc<Mutex<Option<u64>>>,
+    /// Where the watches began, and what was told up to there.
+    from: u64,
+    before: Vec<Told>,
+    /// Of all, and of what is [`SHADE`], at each server.
+    watches: Vec<JoinHandle<Vec<Told>>>,
+}
+
+impl Part {
+    /// What was told `before` must be there, and nothing else.
+    async fn begin(subject: Subject, clients: &[Client], before: Vec<Told>) -> Self {
+        let (history, last) = (History::default(), Arc::default());
+        let (mut from, mut watches) = (0, Vec::new());
+        let expected = state_at(&before, u64::MAX);
+        for client in clients {
             let objects = Objects::new(subject, client);
             let listed = wait_until("a list", async || objects.api.list(&ListParams::default()).await.ok()).await;
-            assert!(listed.items.is_empty());
-            let from = listed.metadata.resource_version.unwrap().parse().unwrap();
+            from = listed.metadata.resource_version.unwrap().parse().unwrap();
+            let found = listed.items.iter().map(|object| (object.name_any(), objects.described(object)));
+            assert_eq!(found.collect::<Found>(), expected, "{subject:?}: what there must be at {from}");
             for selector in ["", SHADE] {
-                watches.push(tokio::spawn(watch(objects.clone(), selector, from, last.clone())));
+                watches.push(tokio::spawn(watch(objects.clone(), selector, from, Arc::clone(&last))));
             }
         }
-        subjects.push((subject, history, last, watches));
+        Self { subject, history, last, from, before, watches }
     }
-    let histories: Vec<_> = subjects.iter().map(|(subject, history, ..)| (*subject, history.clone())).collect();
-    let asking: Vec<_> = (0..CLIENTS)
-        .map(|n| tokio::spawn(ask(clients.clone(), Random::new(seed + n), n, histories.clone(), done.clone())))
+
+    /// Ends the watches by one more write. The answer is what they told, after what was told before.
+    async fn end(&mut self, client: &Client, number: u64) -> Vec<Told> {
+        let api = self.subject.api(client.clone());
+        let object = self.subject.object(&format!("{LAST}-{number}"), LAST, 0);
+        let last_write = async || api.create(&PostParams::default(), &object).await.ok().as_ref().map(version);
+        *self.last.lock() = Some(wait_until("a last write", last_write).await);
+        let mut told = Vec::new();
+        for watch in self.watches.drain(..) {
+            told.push(tokio::time::timeout(Duration::from_secs(60), watch).await.unwrap().unwrap());
+        }
+        let whole = [self.before.clone(), told[0].clone()].concat();
+        let selected = check::shaded(&whole).split_off(check::shaded(&self.before).len());
+        for pair in told.chunks(2) {
+            assert_eq!(told[0], pair[0], "all servers told the same");
+            assert_eq!(selected, pair[1], "a selected watch tells what enters, changes and leaves");
+        }
+        whole
+    }
+}
+
+/// Lets clients ask while things go wrong, and proves that one correct server could have answered so. What was told of each
+/// resource `before` holds on; the answer has what was told in this era after it.
+async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Told>>) -> Vec<Vec<Told>> {
+    let clients = faults.clients.clone();
+    let mut parts = Vec::new();
+    let mut before = before.into_iter();
+    for subject in Subject::ALL {
+        parts.push(Part::begin(subject, &clients, before.next().unwrap_or_default()).await);
+    }
+    let histories: Vec<_> = parts.iter().map(|part| (part.subject, Arc::clone(&part.history))).collect();
+    let done = Arc::new(AtomicBool::new(false));
+    let first = number * CLIENTS;
+    let asking: Vec<_> = (first..first + CLIENTS)
+        .map(|n| tokio::spawn(ask(clients.clone(), Random::new(faults.seed + n), n, histories.clone(), done.clone())))
         .collect();
     drop(histories);
-    let mut faults = Faults { etcd, servers, random: Random::new(seed) };
     let happened = faults.happen(Instant::now() + Duration::from_secs(seconds)).await;
     done.store(true, Ordering::SeqCst);
     for client in asking {
         tokio::time::timeout(Duration::from_secs(90), client).await.unwrap().unwrap();
     }
-    for (subject, history, last, watches) in subjects {
-        // One more write, which ends the watches.
-        let api = subject.api(clients[0].clone());
-        let object = subject.object(LAST, LAST, 0);
-        let last_write = async || api.create(&PostParams::default(), &object).await.ok().as_ref().map(version);
-        *last.lock() = Some(wait_until("a last write", last_write).await);
-        let mut told = Vec::new();
-        for watch in watches {
-            told.push(tokio::time::timeout(Duration::from_secs(60), watch).await.unwrap().unwrap());
-        }
-        let history = Arc::try_unwrap(history).unwrap().into_inner();
-        println!(
-            "{subject:?}: {} operations, {} events in {seconds} s with {happened:?}",
-            history.len(),
-            told[0].len()
-        );
-        for pair in told.chunks(2) {
-            assert_eq!(told[0], pair[0], "all servers told the same");
-            assert_eq!(check::shaded(&told[0]), pair[1], "a selected watch tells what enters, changes and leaves");
-        }
-        check(&history, &told[0], subject.can_be_created_by_update());
+    println!("{seconds} s with {happened:?}");
+    let (mut all, mut deletions) = (Vec::new(), 0);
+    for mut part in parts {
+        let told = part.end(&clients[0], number).await;
+        let history = Arc::try_unwrap(part.history).unwrap().into_inner();
+        let (operations, events) = (history.len(), told.len() - part.before.len());
+        println!("{:?}: {operations} operations, {events} events", part.subject);
+        deletions += check(&history, &told, part.from, part.subject.can_be_created_by_update());
+        all.push(told);
     }
+    assert!(deletions > 0, "something was deleted");
+    all
 }

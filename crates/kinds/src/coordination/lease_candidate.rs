@@ -1,10 +1,9 @@
 //! LeaseCandidate: one that would lead.
 
-use binnacle_meta::{FieldError, FieldErrors};
+use binnacle_meta::{FieldError, FieldErrors, SemanticVersion};
 use binnacle_schema::Value;
 use binnacle_validation::names;
 
-use super::semantic_version::SemanticVersion;
 use super::{STRATEGY, strategy_name};
 use crate::Features;
 use crate::checks::{immutable, member, spec_path};
@@ -25,7 +24,7 @@ impl Strategy for LeaseCandidate {
         }
         let mut version = |name: &str| {
             let text = spec.str_at(&[name]);
-            let version = SemanticVersion::parse(text);
+            let version = SemanticVersion::parse(text).ok();
             if version.is_none() && !text.is_empty() {
                 errors.push(FieldError::invalid(&path.child(name), text, "must be a valid semantic version"));
             }

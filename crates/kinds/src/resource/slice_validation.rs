@@ -1,6 +1,6 @@
 //! The rules of a ResourceSlice.
 
-use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
+use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity, SemanticVersion};
 use binnacle_schema::{Object, Value};
 use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names, resource_names};
@@ -262,7 +262,7 @@ fn text(value: &str, path: &FieldPath, errors: &mut FieldErrors) {
 }
 
 fn version(value: &str, path: &FieldPath, errors: &mut FieldErrors) {
-    if !crate::coordination::is_semantic_version(value) {
+    if SemanticVersion::parse(value).is_err() {
         let detail = "must be a string compatible with semver.org spec 2.0.0";
         errors.push(FieldError::invalid(path, value, detail));
     }

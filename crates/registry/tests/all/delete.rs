@@ -1,10 +1,12 @@
 //! Delete: preconditions, finalizers, propagation, grace.
 
 use binnacle_registry::{DeleteOptions, Deleted, UpdateOptions};
+use binnacle_schema::{Limits, Value, decode};
 use serde_json::json;
+use tokio::runtime::Handle;
 
 use crate::support::Want::{self, Fails, Has};
-use crate::support::{Cluster, check, context, dry_run};
+use crate::support::{Cluster, check, context, dry_run, to_json};
 
 const CONFIG_MAPS: &str = "/v1/configmaps";
 const PODS: &str = "/v1/pods";
@@ -121,6 +123,45 @@ async fn the_last_finalizer_ends_it() {
         let got = cluster.update(&context(), CONFIG_MAPS, "a", &UpdateOptions::default(), &change).await;
         check(about, &got, &want);
         assert_eq!(cluster.get(CONFIG_MAPS, "a").await.is_ok(), there, "{about}");
+    }
+}
+
+/// Takes the last finalizer off an object, while somebody else writes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_ends_it_ends_what_was_read() {
+    let manifest = "metadata: {name: a, finalizers: [example.com/x, example.com/y]}";
+    let none = json!({"metadata": {"finalizers": null}});
+    let modified = r#"Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again"#;
+    let other = json!({"data": {"a": "b"}, "metadata": {"finalizers": ["example.com/y"]}});
+    for (about, versioned, others, want, left) in [
+        ("a changed object stays", true, &other, Fails(409, modified), Some(json!({"data": {"a": "b"}}))),
+        ("without a version the newest is meant", false, &other, Has(json!({"data": {"a": "b"}})), None),
+        ("somebody else was quicker", true, &none, Has(json!({"metadata": {"finalizers": null}})), None),
+    ] {
+        let cluster =
+            check_delete("held", CONFIG_MAPS, manifest, &DeleteOptions::default(), End::Pending, &Has(json!({}))).await;
+        let mut versions = Vec::new();
+        let mut release = |old: Option<&Value>| {
+            let mut object = to_json(old.unwrap());
+            versions.push(object["metadata"]["resourceVersion"].clone());
+            if versions.len() == 1 {
+                let (context, options) = (context(), UpdateOptions::default());
+                let written = cluster.update(&context, CONFIG_MAPS, "a", &options, others);
+                tokio::task::block_in_place(|| Handle::current().block_on(written)).unwrap();
+            }
+            object["metadata"]["finalizers"].take();
+            object["metadata"]["resourceVersion"] = if versioned { versions[0].clone() } else { json!(null) };
+            let message = &cluster.resource(CONFIG_MAPS).message;
+            Ok(decode::yaml(object.to_string().as_bytes(), message, &Limits::default()).unwrap().value.into())
+        };
+        let resource = cluster.resource(CONFIG_MAPS);
+        let got = resource.update(&context(), "a", &UpdateOptions::default(), &mut release).await;
+        check(about, &got.map(|updated| updated.stored.object), &want);
+        let found = cluster.get(CONFIG_MAPS, "a").await;
+        match left {
+            Some(left) => check(about, &found, &Has(left)),
+            None => assert_eq!(found.err().map(|status| status.code()), Some(404), "{about}"),
+        }
     }
 }
 

@@ -8,16 +8,17 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::clients::{Found, LAST, Operation, Outcome, RequestedState, Told, What};
-use super::subjects::is_selected;
+use super::subjects::{is_selected, once_deleted};
 
-/// `recreates` says that a write of a version that is gone makes the object anew, as the kinds have it that an update may
-/// create.
-pub(super) fn check(history: &[Operation], told: &[Told], recreates: bool) {
+/// `told` begins with what was told up to `from`, which everybody has seen. `recreates` says that a write of a version that
+/// is gone makes the object anew, as the kinds have it that an update may create. The answer is how many deletions were
+/// acknowledged.
+pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: bool) -> usize {
     assert!(told.is_sorted_by(|a, b| a.version < b.version), "events come in order, and once");
     nothing_has_two_owners(told);
     let row = Row::new(told);
-    nothing_is_invented(history, told, &row);
-    let known = writes_happened_once_and_at_their_base(history, told, &row, recreates);
+    nothing_is_invented(history, told, from, &row);
+    let known = writes_happened_once_and_at_their_base(history, told, from, &row, recreates);
     for operation in history {
         match &operation.what {
             What::Write { outcome: Outcome::Done(version), .. } => known.allows(*version, operation),
@@ -28,7 +29,7 @@ pub(super) fn check(history: &[Operation], told: &[Told], recreates: bool) {
                     RequestedState::Exact(exact) => assert_eq!(version, exact, "{operation:?} is of another version"),
                     RequestedState::Any => {}
                 }
-                assert_eq!(*found, row.at(*version, *selected), "a list at {version} is what was told up to there");
+                assert_eq!(*found, row.at(*version, *selected), "{operation:?} is not what was told up to there");
             }
             What::Stream { version, found, told: after } => {
                 known.allows(*version, operation);
@@ -37,9 +38,20 @@ pub(super) fn check(history: &[Operation], told: &[Told], recreates: bool) {
                 assert_eq!(*after, told[from..from + after.len()], "a watch goes on without a gap");
             }
             What::Get { key, asked, found } => row.allows(key, *asked, found.as_ref(), &known, operation),
-            What::Write { .. } | What::Delete { .. } => {}
+            What::Delete { key, base, outcome: Outcome::Done(_) }
+            | What::Release { key, base, outcome: Outcome::Done(_) } => {
+                let at = row.next(key, *base).map_or(0, |(at, _)| at);
+                known.allows(at, operation);
+            }
+            What::Write { .. } | What::Delete { .. } | What::Release { .. } => {}
         }
     }
+    known.deletions
+}
+
+/// What there is when all of this has been told up to a version.
+pub(super) fn state_at(told: &[Told], version: u64) -> Found {
+    Row::new(told).at(version, false)
 }
 
 /// What a watch of a selection tells: what enters it, changes in it, and leaves it.
@@ -67,45 +79,62 @@ fn nothing_has_two_owners(told: &[Told]) {
 }
 
 /// Every event is the doing of a client who was not told otherwise.
-fn nothing_is_invented(history: &[Operation], told: &[Told], row: &Row<'_>) {
+fn nothing_is_invented(history: &[Operation], told: &[Told], from: u64, row: &Row<'_>) {
     let (mut values, mut deletions) = (HashMap::new(), HashMap::new());
     for operation in history {
         match &operation.what {
             What::Write { value, outcome, .. } if *outcome != Outcome::Refused => {
                 assert!(values.insert(value.as_str(), operation).is_none(), "values are written once");
             }
-            What::Delete { key, base, outcome } if *outcome != Outcome::Refused => {
+            What::Delete { key, base, outcome } | What::Release { key, base, outcome }
+                if *outcome != Outcome::Refused =>
+            {
                 let (done, possible): &mut (u32, u32) = deletions.entry((key.as_str(), *base)).or_default();
-                *done += u32::from(*outcome != Outcome::Unknown);
+                // Several who take the last finalizer off at the same time may all be told that it is done, as in Go.
+                let alone = matches!(operation.what, What::Delete { .. });
+                *done += u32::from(alone && *outcome != Outcome::Unknown);
                 *possible += 1;
             }
             _ => {}
         }
     }
-    for event in told.iter().filter(|event| event.key != LAST) {
+    for event in told.iter().filter(|event| event.version > from && !event.key.starts_with(LAST)) {
+        let before = row.before(&event.key, event.version).and_then(|(version, value)| Some((version, value?)));
         match &event.value {
-            Some(value) => assert!(values.contains_key(value.as_str()), "nobody wrote {event:?}"),
-            None => {
-                let base = row.version_before(&event.key, event.version);
+            Some(value) if values.contains_key(value.as_str()) => {}
+            value => {
+                let deleted = before.and_then(|(_, before)| once_deleted(before));
+                let about = || writes_of(history, &event.key).join("\n");
+                assert!(value.is_none() || *value == deleted, "nobody wrote {event:?}\n{}", about());
+                let base = before.map_or(0, |(version, _)| version);
                 let (done, possible) = deletions.get(&(event.key.as_str(), base)).copied().unwrap_or_default();
-                assert!(possible > 0, "nobody deleted {event:?}");
-                assert!(done <= 1, "{done} clients were told that they deleted what {event:?} tells");
+                assert!(possible > 0, "nobody deleted {event:?}, which was at {base}\n{}", about());
+                assert!(done <= 1, "{done} were told that they deleted what {event:?} tells\n{}", about());
             }
         }
     }
+}
+
+/// The writes and deletions of a key, for a failure's message.
+fn writes_of(history: &[Operation], of: &str) -> Vec<String> {
+    let of_key = history.iter().filter(|operation| match &operation.what {
+        What::Write { key, .. } | What::Delete { key, .. } | What::Release { key, .. } => key == of,
+        What::Get { .. } | What::List { .. } | What::Stream { .. } => false,
+    });
+    of_key.map(|operation| format!("{operation:?}")).collect()
 }
 
 /// Answers what was known when.
 fn writes_happened_once_and_at_their_base<'a>(
     history: &'a [Operation],
     told: &'a [Told],
+    from: u64,
     row: &Row<'a>,
     recreates: bool,
 ) -> Knowledge<'a> {
     let written: HashMap<&str, &Told> =
         told.iter().filter_map(|event| Some((event.value.as_deref()?, event))).collect();
-    let mut known = Knowledge::default();
-    let mut deletions = 0;
+    let mut known = Knowledge { from, ..Knowledge::default() };
     for operation in history {
         let (key, base, at) = match &operation.what {
             What::Write { key, base, value, outcome } => {
@@ -121,11 +150,11 @@ fn writes_happened_once_and_at_their_base<'a>(
                 (key, *base, event.version)
             }
             What::Delete { key, base, outcome: Outcome::Done(_) } => {
-                let next = row.next(key, *base);
-                let gone = next.filter(|(_, value)| value.is_none());
-                let (at, _) = gone.unwrap_or_else(|| panic!("{operation:?} is not told, but {next:?}"));
-                deletions += 1;
-                (key, *base, at)
+                known.deletions += 1;
+                (key, *base, row.followed_by(key, *base, row.value(key, *base).and_then(once_deleted), operation))
+            }
+            What::Release { key, base, outcome: Outcome::Done(_) } => {
+                (key, *base, row.followed_by(key, *base, None, operation))
             }
             What::Get { key, found: Some((version, _)), .. } => {
                 known.add(operation, key, *version);
@@ -136,14 +165,13 @@ fn writes_happened_once_and_at_their_base<'a>(
                 known.add_all(operation, *version, row);
                 continue;
             }
-            What::Get { .. } | What::Delete { .. } => continue,
+            What::Get { .. } | What::Delete { .. } | What::Release { .. } => continue,
         };
         let there = row.version_before(key, at);
         let fits = there == base || recreates && there == 0 && matches!(operation.what, What::Write { .. });
         assert!(fits, "{operation:?} happened at {at}, when the key was at {there} and not at its base");
         known.add(operation, key, at);
     }
-    assert!(deletions > 0, "something was deleted");
     known.sort();
     known
 }
@@ -169,8 +197,27 @@ impl<'a> Row<'a> {
         row[..row.partition_point(|(at, _)| *at < version)].last().copied()
     }
 
+    /// The newest event of a key up to a version.
+    fn up_to(&self, key: &str, version: u64) -> Option<(u64, Option<&'a str>)> {
+        let row = self.of(key);
+        row[..row.partition_point(|(at, _)| *at <= version)].last().copied()
+    }
+
     fn next(&self, key: &str, version: u64) -> Option<(u64, Option<&'a str>)> {
         self.of(key).iter().find(|(at, _)| *at > version).copied()
+    }
+
+    /// The value of a key that was written at just this version.
+    fn value(&self, key: &str, version: u64) -> Option<&'a str> {
+        self.up_to(key, version).filter(|(at, _)| *at == version)?.1
+    }
+
+    /// The version of the next event after one, which is to have this value.
+    fn followed_by(&self, key: &str, version: u64, value: Option<String>, operation: &Operation) -> u64 {
+        match self.next(key, version) {
+            Some((at, next)) if next == value.as_deref() => at,
+            next => panic!("{operation:?} is not told, but {next:?}"),
+        }
     }
 
     /// The version that a key had just before another; 0 when it was not there.
@@ -181,7 +228,7 @@ impl<'a> Row<'a> {
     /// The objects there were at a version.
     fn at(&self, version: u64, selected: bool) -> Found {
         let state = |key: &str| {
-            let (at, value) = self.before(key, version + 1)?;
+            let (at, value) = self.up_to(key, version)?;
             Some((at, value.filter(|value| !selected || is_selected(value))?.to_owned()))
         };
         self.0.keys().filter_map(|key| Some(((*key).to_owned(), state(key)?))).collect()
@@ -199,10 +246,11 @@ impl<'a> Row<'a> {
         // The newest event of this key that was seen before the read began, and all after it, could be seen.
         let floor = match asked {
             RequestedState::Consistent | RequestedState::Pages | RequestedState::Exact(_) => {
-                known.of(key, operation.began)
+                let before = self.up_to(key, known.from).map_or(0, |(at, _)| at);
+                known.of(key, operation.began).max(before)
             }
             RequestedState::Any => 0,
-            RequestedState::NotOlderThan(version) => self.before(key, version + 1).map_or(0, |(at, _)| at),
+            RequestedState::NotOlderThan(version) => self.up_to(key, version).map_or(0, |(at, _)| at),
         };
         let row = self.of(key);
         let possible = match found {
@@ -219,8 +267,11 @@ impl<'a> Row<'a> {
 /// What was known at which time, altogether and of each key.
 #[derive(Default)]
 struct Knowledge<'a> {
+    /// Known to all from the beginning.
+    from: u64,
     all: Known,
     keys: HashMap<&'a str, Known>,
+    deletions: usize,
 }
 
 impl<'a> Knowledge<'a> {
@@ -234,7 +285,7 @@ impl<'a> Knowledge<'a> {
         let Some(ended) = operation.ended else { return };
         self.all.add(ended, version);
         for key in row.0.keys() {
-            if let Some((at, _)) = row.before(key, version + 1) {
+            if let Some((at, _)) = row.up_to(key, version) {
                 self.keys.entry(key).or_default().add(ended, at);
             }
         }
@@ -251,7 +302,7 @@ impl<'a> Knowledge<'a> {
 
     /// Whether an operation could be of a version.
     fn allows(&self, version: u64, operation: &Operation) {
-        let floor = self.all.before(operation.began);
+        let floor = self.all.before(operation.began).max(self.from);
         assert!(floor <= version, "{operation:?} is older than {floor}, which was answered before");
     }
 }

@@ -14,10 +14,10 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 
 use super::faults::Random;
-use super::subjects::{Subject, version};
+use super::subjects::{Subject, is_terminating, version};
 
-const KEYS: usize = 6;
-/// Name and value of the last write.
+pub(super) const KEYS: usize = 6;
+/// Value of the last write, and how its name begins.
 pub(super) const LAST: &str = "last";
 /// What some watches and lists select. Every write decides anew whether its object is of it.
 pub(super) const SHADE: &str = "shade=dark";
@@ -40,8 +40,10 @@ pub(super) type Found = BTreeMap<String, (u64, String)>;
 pub(super) enum What {
     /// A write that expects the key to be at `base` (0: absent) and gives it a value that nobody else writes.
     Write { key: String, base: u64, value: String, outcome: Outcome },
-    /// A deletion of just this version.
+    /// A deletion of just this version. Finalizers may make it a change.
     Delete { key: String, base: u64, outcome: Outcome },
+    /// Takes the last finalizer off just this version, which was deleted before.
+    Release { key: String, base: u64, outcome: Outcome },
     /// The version and value of a key, if there was one.
     Get { key: String, asked: RequestedState, found: Option<(u64, String)> },
     List {
@@ -133,7 +135,7 @@ impl Objects {
         Self { subject, api: subject.api(client.clone()) }
     }
 
-    fn told_by(&self, event: WatchEvent<DynamicObject>) -> Option<Told> {
+    pub(super) fn told_by(&self, event: WatchEvent<DynamicObject>) -> Option<Told> {
         let (object, gone) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
             WatchEvent::Deleted(object) => (object, true),
@@ -146,7 +148,7 @@ impl Objects {
         Some(Told { version: version(&object), key: object.name_any(), value, claims })
     }
 
-    fn described(&self, object: &DynamicObject) -> (u64, String) {
+    pub(super) fn described(&self, object: &DynamicObject) -> (u64, String) {
         (version(object), self.subject.value(object))
     }
 }
@@ -196,15 +198,15 @@ pub(super) async fn ask(
         let Ok(found) = get(objects, &key, asked).await else { continue };
         note(history, began, true, Some(What::Get { key: key.clone(), asked, found: found.clone() }));
         let began = Instant::now();
-        let base = found.map_or(0, |(version, _)| version);
+        let (base, old) = found.map_or((0, None), |(version, value)| (version, Some(value)));
         *seen = (*seen).max(base);
-        let (answered, what) = if base > 0 && random.below(6) == 0 {
+        let terminates = old.as_deref().is_some_and(is_terminating);
+        let (answered, what) = if base > 0 && !terminates && random.below(6) == 0 {
             let preconditions = Preconditions { resource_version: Some(base.to_string()), uid: None };
             let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             let outcome = outcome(objects.api.delete(&key, &params).await.map(|_| 0));
             (outcome != Outcome::Unknown, What::Delete { key, base, outcome })
-        } else {
-            let value = format!("{number}-{n}");
+        } else if let Some(value) = objects.subject.next_value(&format!("{number}-{n}"), old.as_deref(), &mut random) {
             let object = objects.subject.object(&key, &value, base);
             let params = PostParams::default();
             let written = match base {
@@ -213,6 +215,10 @@ pub(super) async fn ask(
             };
             let outcome = outcome(written.map(|object| version(&object)));
             (outcome != Outcome::Unknown, What::Write { key, base, value, outcome })
+        } else {
+            let object = objects.subject.released(&key, old.as_deref().unwrap_or_default(), base);
+            let outcome = outcome(objects.api.replace(&key, &PostParams::default(), &object).await.map(|_| 0));
+            (outcome != Outcome::Unknown, What::Release { key, base, outcome })
         };
         note(history, began, answered, Some(what));
     }

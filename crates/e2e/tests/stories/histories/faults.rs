@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use binnacle_testkit::{DiskCall, Errno, Etcd, Server, Signal};
+use kube::Client;
 use tokio::task::block_in_place;
+
+use super::NAMESPACE;
+use super::clients::KEYS;
+use super::definition::define;
 
 /// Numbers that follow from the first one.
 pub(super) struct Random(u64);
@@ -26,7 +31,16 @@ pub(super) struct Faults {
     /// `None` where the one server has a store of its own.
     pub etcd: Option<Etcd>,
     pub servers: Vec<Server>,
+    /// One for each server.
+    pub clients: Vec<Client>,
+    pub seed: u64,
     pub random: Random,
+    /// The cluster is to be restored from a snapshot in the end.
+    pub restores: bool,
+    /// The revision of the newest snapshot.
+    pub saved: Option<u64>,
+    /// How often the definition of a resource was changed.
+    pub definitions: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,11 +68,17 @@ pub(super) enum Fault {
     AllCutOff,
     /// While a member is cut off.
     ServerKilledInPart,
+    /// A member carries a call out, and nobody hears what came of it.
+    AnswerLost,
+    /// The definition of a resource that is read and written.
+    DefinitionChanges,
+    SnapshotSaved,
 }
 
-const EVERYWHERE: [Fault; 4] = [Fault::ServerKilled, Fault::ServerHangs, Fault::SlowDisk, Fault::ClockJumps];
+const EVERYWHERE: [Fault; 5] =
+    [Fault::ServerKilled, Fault::ServerHangs, Fault::SlowDisk, Fault::ClockJumps, Fault::DefinitionChanges];
 const OF_THE_DISK: [Fault; 3] = [Fault::FullDisk, Fault::FailingFlush, Fault::NoDescriptors];
-const WITH_ETCD: [Fault; 7] = [
+const WITH_ETCD: [Fault; 8] = [
     Fault::LeaderCutOff,
     Fault::MemberKilled,
     Fault::MemberCutOff,
@@ -66,13 +86,16 @@ const WITH_ETCD: [Fault; 7] = [
     Fault::MemberHangs,
     Fault::AllCutOff,
     Fault::ServerKilledInPart,
+    Fault::AnswerLost,
 ];
 
 impl Faults {
     /// One fault after the other until the time is over; leaves all in good health and tells how often each happened.
     pub(super) async fn happen(&mut self, until: Instant) -> BTreeMap<Fault, usize> {
         let mut all = EVERYWHERE.to_vec();
-        if self.etcd.is_some() {
+        if self.restores {
+            all.extend([Fault::SnapshotSaved, Fault::MemberKilled, Fault::MemberHangs]);
+        } else if self.etcd.is_some() {
             all.extend(WITH_ETCD);
         } else {
             all.extend(OF_THE_DISK);
@@ -129,6 +152,12 @@ impl Faults {
                 self.pause(500, 2000).await;
                 self.servers[server].clock().expect("a clock that shifts").shift(0);
             }
+            Fault::DefinitionChanges => {
+                self.definitions += 1;
+                // It is refused when somebody else has changed it meanwhile: the server, its status.
+                let _ = define(&self.clients[server], self.definitions).await;
+            }
+            Fault::SnapshotSaved => self.save_snapshot(),
             Fault::MemberKilled => block_in_place(|| self.etcd_mut().restart(member)),
             Fault::MemberHangs => {
                 self.etcd().freeze(member);
@@ -153,7 +182,22 @@ impl Faults {
                 block_in_place(|| self.servers[server].restart());
                 self.etcd().heal();
             }
+            Fault::AnswerLost => {
+                let key = format!("{NAMESPACE}/k{}", self.random.below(KEYS));
+                self.etcd().lose_answer(&key);
+                self.pause(300, 1500).await;
+            }
         }
+    }
+
+    pub(super) fn save_snapshot(&mut self) {
+        self.saved = Some(block_in_place(|| self.etcd().save_snapshot()));
+    }
+
+    /// Puts the newest snapshot in the place of all that the cluster holds; answers its revision.
+    pub(super) fn restore_snapshot(&mut self) -> u64 {
+        block_in_place(|| self.etcd_mut().restore_snapshot());
+        self.saved.take().expect("a snapshot was saved")
     }
 
     /// The embedded store's; the server must go on by itself afterwards.

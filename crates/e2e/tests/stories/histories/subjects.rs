@@ -1,13 +1,15 @@
 //! The resources that clients read and write, and what their objects carry.
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use kube::api::{Api, ApiResource, DynamicObject};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::NAMESPACE;
 use super::clients::LAST;
+use super::definition::{GROUP, KIND, VERSIONS};
+use super::faults::Random;
 
 /// A resource under test. Each has a history of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,16 +20,22 @@ pub(super) enum Subject {
     Leases,
     /// The server gives each an address and ports that no other has.
     Services,
+    /// With finalizers: they are deleted in steps.
+    Secrets,
+    /// Of a definition that changes meanwhile; with finalizers too.
+    Widgets,
 }
 
 impl Subject {
-    pub(super) const ALL: [Self; 3] = [Self::ConfigMaps, Self::Leases, Self::Services];
+    pub(super) const ALL: [Self; 5] = [Self::ConfigMaps, Self::Leases, Self::Services, Self::Secrets, Self::Widgets];
 
     pub(super) fn api(self, client: Client) -> Api<DynamicObject> {
         let resource = match self {
             Self::ConfigMaps => ApiResource::erase::<ConfigMap>(&()),
             Self::Leases => ApiResource::erase::<Lease>(&()),
             Self::Services => ApiResource::erase::<Service>(&()),
+            Self::Secrets => ApiResource::erase::<Secret>(&()),
+            Self::Widgets => ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSIONS[0], KIND)),
         };
         Api::namespaced_with(client, NAMESPACE, &resource)
     }
@@ -37,6 +45,10 @@ impl Subject {
         let mut metadata = json!({"name": name, "annotations": {VALUE: value}});
         if is_selected(value) {
             metadata["labels"] = json!({"shade": "dark"});
+        }
+        if let Some((_, letters)) = value.split_once(FINALIZERS) {
+            let letters = letters.trim_end_matches(TERMINATING).chars();
+            metadata["finalizers"] = letters.map(|letter| format!("{GROUP}/{letter}")).collect();
         }
         if base > 0 {
             metadata["resourceVersion"] = json!(base.to_string());
@@ -48,21 +60,71 @@ impl Subject {
                 let kind = if number(value).is_multiple_of(3) { "ClusterIP" } else { "NodePort" };
                 json!({"spec": {"type": kind, "ports": [{"port": 80}], "selector": {"app": name}}})
             }
+            Self::Secrets => json!({"stringData": {"value": value}}),
+            Self::Widgets => {
+                let api = format!("{GROUP}/{}", VERSIONS[0]);
+                json!({"apiVersion": api, "kind": KIND, "spec": {"value": value, "parts": [number(value) % 100]}})
+            }
         };
         object["metadata"] = metadata;
         serde_json::from_value(object).unwrap()
     }
 
+    /// A new value for an object; `old` is what it has. It says which finalizers the object is to have: any, or fewer of
+    /// those that are left while it terminates. `None`: the last of them goes, and the object with it.
+    pub(super) fn next_value(self, plain: &str, old: Option<&str>, random: &mut Random) -> Option<String> {
+        if !self.has_finalizers() {
+            return Some(plain.to_owned());
+        }
+        let terminates = old.filter(|old| is_terminating(old));
+        let possible = match terminates {
+            Some(old) => old.split_once(FINALIZERS).map_or("", |(_, letters)| letters.trim_end_matches(TERMINATING)),
+            None => LETTERS,
+        };
+        let kept: String = possible.chars().filter(|_| random.below(2) == 0).collect();
+        match terminates {
+            Some(_) if kept.is_empty() => None,
+            Some(_) => Some(format!("{plain}{FINALIZERS}{kept}{TERMINATING}")),
+            None => Some(format!("{plain}{FINALIZERS}{kept}")),
+        }
+    }
+
+    /// The object without a finalizer and else as it was.
+    pub(super) fn released(self, name: &str, old: &str, base: u64) -> DynamicObject {
+        let plain = old.split(FINALIZERS).next().unwrap_or_default();
+        self.object(name, &format!("{plain}{FINALIZERS}"), base)
+    }
+
+    fn has_finalizers(self) -> bool {
+        matches!(self, Self::Secrets | Self::Widgets)
+    }
+
     /// Checks that an object is all that was written, and answers its value.
     pub(super) fn value(self, object: &DynamicObject) -> String {
-        let value = object.annotations()[VALUE].clone();
+        let mut value = object.annotations()[VALUE].clone();
+        if self.has_finalizers() && value != LAST {
+            // The mark of who wrote it last is its own; when the object terminates is the server's to say.
+            value = value.trim_end_matches(TERMINATING).to_owned();
+            let told: String = object.finalizers().iter().filter_map(|name| name.chars().last()).collect();
+            assert_eq!(value.split_once(FINALIZERS).map(|(_, letters)| letters), Some(told.as_str()), "{object:?}");
+        }
         match self {
             Self::ConfigMaps => {
                 let padding = object.data["data"][PADDING].as_str().map(str::len);
                 assert_eq!(padding, Some(size(&value)), "{value} is not all there");
             }
             Self::Leases => assert_eq!(object.data["spec"]["holderIdentity"], json!(value)),
+            Self::Secrets => assert!(object.data["data"]["value"].is_string(), "{value} has no data"),
+            Self::Widgets => {
+                assert_eq!(object.types.as_ref().map(|types| types.kind.as_str()), Some(KIND), "{value}");
+                let spec = &object.data["spec"];
+                assert!(spec["value"].as_str().is_some_and(|own| own.starts_with(plain(&value))), "{value}: {spec}");
+                assert!(spec["parts"].as_array().is_some_and(|parts| parts.len() == 1), "{value}: {spec}");
+            }
             Self::Services => assert!(object.data["spec"]["clusterIP"].is_string(), "{value} has no address"),
+        }
+        if object.metadata.deletion_timestamp.is_some() {
+            value.push_str(TERMINATING);
         }
         value
     }
@@ -85,10 +147,31 @@ impl Subject {
 
 const VALUE: &str = "histories/value";
 const PADDING: &str = "padding";
+/// In a value: what follows are the last letters of the finalizers.
+const FINALIZERS: &str = "/";
+const LETTERS: &str = "abc";
+/// Ends the value of an object that is being deleted.
+const TERMINATING: &str = "#";
+
+/// True for the value of an object that was deleted and has finalizers left.
+pub(super) fn is_terminating(value: &str) -> bool {
+    value.ends_with(TERMINATING)
+}
+
+/// The value of an object once it was deleted: `None` when nothing keeps it.
+pub(super) fn once_deleted(value: &str) -> Option<String> {
+    let kept = value.split_once(FINALIZERS).is_some_and(|(_, letters)| !letters.is_empty());
+    kept.then(|| format!("{value}{TERMINATING}"))
+}
+
+/// The value without what it says of finalizers.
+fn plain(value: &str) -> &str {
+    value.split(FINALIZERS).next().unwrap_or(value)
+}
 
 /// True for an object that the selecting watches and lists see.
 pub(super) fn is_selected(value: &str) -> bool {
-    value == LAST || value.bytes().last().is_some_and(|digit| digit % 2 == 0)
+    value == LAST || plain(value).bytes().last().is_some_and(|digit| digit % 2 == 0)
 }
 
 pub(super) fn version(object: &DynamicObject) -> u64 {

@@ -96,7 +96,8 @@ async fn patched_beyond_the_schema() {
 
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": 5});
     let uninitialized = "Internal error occurred: system metadata was not initialized";
-    let no_uid = "Widget.hooks.test \"other\" is invalid: metadata.ownerReferences.uid: Invalid value: \"\": must not be empty";
+    let no_uid =
+        "Widget.hooks.test \"other\" is invalid: metadata.ownerReferences.uid: Invalid value: \"\": must not be empty";
     for (operation, status, why) in [
         (json!({"op": "replace", "path": "/metadata", "value": "text"}), 500, uninitialized),
         (json!({"op": "replace", "path": "/metadata", "value": null}), 500, uninitialized),

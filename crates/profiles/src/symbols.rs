@@ -1,0 +1,22 @@
+//! Names of addresses.
+
+/// The function at an address of this process, if its name is known.
+pub fn name_of(address: usize) -> Option<String> {
+    let mut name = None;
+    backtrace::resolve(std::ptr::without_provenance_mut(address), |symbol| {
+        name = name.take().or_else(|| symbol.name().map(|name| format!("{name:#}")));
+    });
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_functions_have_names() {
+        let address = name_of as fn(usize) -> Option<String> as usize;
+        assert!(name_of(address).is_some_and(|name| name.ends_with("name_of")));
+        assert_eq!(name_of(1), None);
+    }
+}
