@@ -9,6 +9,7 @@ use binnacle_registry::Resource;
 use binnacle_schema::Value;
 use binnacle_store::Revision;
 use binnacle_watchcache::Entry;
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 /// How many objects of a kind are kept. When there are more, the kind begins anew.
@@ -22,8 +23,9 @@ pub struct Decoded(Mutex<Kept>);
 struct Kept {
     /// As which the kind was served: what a new definition makes of the same bytes can be something else.
     resource: Weak<Resource>,
-    /// By path. What an object has become since is told by its revision.
-    objects: HashMap<Text, (Revision, Arc<Value>)>,
+    /// By path, with the bytes that it was decoded from. What an object has become since is told by its revision and by
+    /// where its bytes are: a store that was restored gives revisions again.
+    objects: HashMap<Text, (Revision, Bytes, Arc<Value>)>,
 }
 
 impl Decoded {
@@ -40,8 +42,9 @@ impl Decoded {
         {
             let kept = self.0.lock();
             if kept.is_of(resource)
-                && let Some((revision, object)) = kept.objects.get(entry.path())
+                && let Some((revision, bytes, object)) = kept.objects.get(entry.path())
                 && *revision == entry.revision()
+                && std::ptr::eq(&**bytes, &**entry.value())
             {
                 return Ok(object.clone());
             }
@@ -54,7 +57,7 @@ impl Decoded {
         if kept.objects.len() >= MOST && !kept.objects.contains_key(entry.path()) {
             kept.objects.clear();
         }
-        kept.objects.insert(entry.path().into(), (entry.revision(), object.clone()));
+        kept.objects.insert(entry.path().into(), (entry.revision(), entry.value().clone(), object.clone()));
         Ok(object)
     }
 }

@@ -169,20 +169,21 @@ impl Resource {
 
     /// Without a resourceVersion the newest object is meant, where the kind allows that.
     fn check_version(&self, name: &str, object: &mut Value, old: &Stored) -> Result<(), Status> {
-        let given = object::resource_version(object);
-        let current = old.revision.0.to_string();
-        if given.is_empty() || given == "0" {
+        let given = match object::resource_version(object) {
+            "" => 0,
+            given => object::version_number(given)?,
+        };
+        if given == 0 {
             if !self.description.unconditional_update {
                 let field = FieldPath::new("metadata").child("resourceVersion");
                 let error = FieldError::invalid(&field, 0i64, "must be specified for an update");
                 let kind = GroupKind::new(self.description.group.clone(), self.description.plural.clone());
                 return Err(Status::invalid(&kind, name, &error.into()));
             }
-            object::metadata_mut(object).insert("resourceVersion", current);
+            object::metadata_mut(object).insert("resourceVersion", old.revision.0.to_string());
             return Ok(());
         }
-        if given != current {
-            object::version_number(given)?;
+        if given != old.revision.0 {
             return Err(Status::conflict(&self.group_resource(), name, MODIFIED));
         }
         Ok(())

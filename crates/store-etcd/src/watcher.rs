@@ -236,7 +236,7 @@ impl Ending {
     fn error(self) -> StoreError {
         match self {
             Self::Compacted(revision) => StoreError::Compacted { compacted: Revision(revision) },
-            Self::Restored => StoreError::Unavailable("the store went back to an earlier revision".to_owned()),
+            Self::Restored => StoreError::Restored,
             Self::Closed => StoreError::Closed,
         }
     }

@@ -241,6 +241,9 @@ pub enum StoreError {
     /// The store cannot be reached. Whether a write was carried out is unknown.
     #[error("{0}")]
     Unavailable(String),
+    /// The watch has ended because the store was restored from a backup: what is known of it may be of another past.
+    #[error("the store went back to an earlier revision")]
+    Restored,
     /// The value cannot be decrypted, or nothing can be encrypted now.
     #[error("unable to transform key {key:?}: {why}")]
     Transform { key: String, why: String },
@@ -274,7 +277,7 @@ impl StoreError {
             | Self::TooLarge
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,
-            Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Closed | Self::Timeout => true,
+            Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Restored | Self::Closed | Self::Timeout => true,
         }
     }
 

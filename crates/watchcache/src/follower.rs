@@ -32,13 +32,18 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
     let mut pause = FIRST_PAUSE;
     let mut continues = !again;
     let mut unreadable = false;
+    let mut restored = false;
     loop {
         let begun = Instant::now();
-        let continued = continues && shared.has_begun();
-        let error = match connect(&shared, continued).await {
-            Ok(watch) => follow(&shared, watch, continued && unreadable).await,
+        let continued = continues && !restored && shared.has_begun();
+        let error = match connect(&shared, continued, restored).await {
+            Ok(watch) => {
+                restored = false;
+                follow(&shared, watch, continued && unreadable).await
+            }
             Err(error) => error,
         };
+        restored |= matches!(error, StoreError::Restored);
         unreadable = error.is_unreadable();
         // An event that cannot be read is told again and again: what it was about is found by reading all. Where that
         // fails as well, both are tried in turn, since who can go on with events saves the watchers a gap.
@@ -69,7 +74,8 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
 }
 
 /// A watch that continues what the cache knows, if it may; where the store cannot continue it, everything is read again.
-async fn connect(shared: &Shared, continues: bool) -> Result<Watch, StoreError> {
+/// `restored` when the store may have another past than the cache, whatever its revision is by now.
+async fn connect(shared: &Shared, continues: bool, restored: bool) -> Result<Watch, StoreError> {
     if continues {
         let known = shared.progress();
         // A store that was restored from a backup may be behind, and its history is another.
@@ -82,10 +88,13 @@ async fn connect(shared: &Shared, continues: bool) -> Result<Watch, StoreError> 
     }
     let revision = shared.store.current_revision().await?;
     let objects = read_all(shared, revision).await?;
-    let continues = shared.has_begun() && shared.progress() == revision;
+    let continues = !restored && shared.has_begun() && shared.progress() == revision;
     shared.counters.initializations.fetch_add(1, Ordering::Relaxed);
     shared.counters.initial_events.fetch_add(objects.len() as u64, Ordering::Relaxed);
-    shared.change(|state| state.replace(objects, revision));
+    shared.change(|state| {
+        state.replace(objects, revision);
+        state.era += u64::from(!continues);
+    });
     if !continues {
         // What happened between is unknown, so no watch can go on without a gap.
         shared.hub.lock().break_off(revision);
@@ -114,7 +123,8 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
             }
             let Some(path) = path_of(shared, &kv.key) else { continue };
             let entry = match known.get(path) {
-                Some(same) if same.revision() == kv.mod_revision => Arc::clone(same),
+                // The value is compared as well: a store that was restored gives revisions again.
+                Some(same) if same.revision() == kv.mod_revision && *same.value() == kv.value => Arc::clone(same),
                 other => {
                     let (meta, value) = look_at(shared, path, &kv)?;
                     Arc::new(entry(meta, value, &kv, other.map(|old| &old.meta)))

@@ -52,6 +52,7 @@ impl Shared {
             indexes: Vec::new(),
             changed,
             written,
+            era: present.era,
             owner: present.owner.clone(),
             counts: Mutex::default(),
         };

@@ -249,6 +249,7 @@ impl Shared {
             indexes: state.indexes.clone(),
             changed: state.changed,
             written: state.written,
+            era: state.era,
             owner: self.me.clone(),
             counts: Mutex::default(),
         });
@@ -288,7 +289,10 @@ impl Shared {
             return Some(Snapshot::new(present.inner, revision));
         }
         let mut retained = self.retained.lock();
-        let fits = |kept: &Retained| kept.snapshot.inner.changed <= revision && revision <= kept.snapshot.revision();
+        let fits = |kept: &Retained| {
+            let inner = &kept.snapshot.inner;
+            inner.era == present.inner.era && inner.changed <= revision && revision <= kept.snapshot.revision()
+        };
         let kept = retained.iter_mut().find(|kept| fits(kept))?;
         kept.until = Instant::now() + RETAIN;
         Some(Snapshot::new(Arc::clone(&kept.snapshot.inner), revision))

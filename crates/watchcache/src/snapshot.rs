@@ -28,6 +28,8 @@ pub(crate) struct SnapshotInner {
     /// The newest change in here: the snapshot is true from here to the revision before the next change.
     pub(crate) changed: Revision,
     pub(crate) written: u64,
+    /// Snapshots of different eras are not states of one past.
+    pub(crate) era: u64,
     /// Whom to tell that an index is missed.
     pub(crate) owner: Weak<Shared>,
     /// How many objects remained from a place on: the pages of a list ask for it again and again.

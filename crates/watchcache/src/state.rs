@@ -22,6 +22,8 @@ pub(crate) struct State {
     pub(crate) bytes: usize,
     /// Of their stored forms alone.
     pub(crate) value_bytes: usize,
+    /// Counts the times when everything was read anew and what had been before may have been of another past.
+    pub(crate) era: u64,
     /// Bytes written since the beginning: how much an old snapshot may hold on to.
     pub(crate) written: u64,
 }

@@ -102,7 +102,11 @@ impl Patch {
             decoded = decode(again);
         }
         let decoded = decoded.map_err(|why| refuse(&why))?;
-        let found = decoded.findings.iter().map(ToString::to_string);
+        let found = decoded.findings.iter().map(|finding| match (&self.content, finding) {
+            // Go's converter, unlike its JSON decoder, quotes without escaping.
+            (Content::Strategic(_), Finding::UnknownField(path)) => format!("unknown field \"{path}\""),
+            _ => finding.to_string(),
+        });
         let complaints: Vec<String> = self.complaints.iter().cloned().chain(found).collect();
         match self.validation {
             FieldValidation::Ignore => {}

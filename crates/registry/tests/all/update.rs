@@ -82,6 +82,18 @@ async fn what_an_update_may_not_change() {
             Has(json!({"metadata": {"name": "a"}})),
         ),
         (
+            "it is a number",
+            &main,
+            json!({"metadata": {"resourceVersion": "00"}}),
+            Has(json!({"metadata": {"name": "a"}})),
+        ),
+        (
+            "no number",
+            &main,
+            json!({"metadata": {"resourceVersion": "1.5"}}),
+            Fails(500, r#"strconv.ParseUint: parsing "1.5": invalid syntax"#),
+        ),
+        (
             "another uid in the request",
             &uid("other"),
             json!({}),
