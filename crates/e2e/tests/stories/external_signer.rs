@@ -106,7 +106,7 @@ async fn tokens_of_an_external_signer() {
 
     let metrics = client.get("/metrics").await.unwrap().body;
     for want in [
-        "apiserver_externaljwt_fetch_keys_data_timestamp 1700000000",
+        "apiserver_externaljwt_fetch_keys_data_timestamp 1.7e+09",
         &format!("apiserver_externaljwt_fetch_keys_request_total{{code=\"OK\"}} {}", signer.fetches()),
         "apiserver_externaljwt_request_duration_seconds_count{code=\"OK\",method=\"/v1.ExternalJWTSigner/Metadata\"} 1",
         "apiserver_externaljwt_request_duration_seconds_count{code=\"PermissionDenied\",method=\"/v1.ExternalJWTSigner/Sign\"} 1",
