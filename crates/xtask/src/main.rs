@@ -1,5 +1,6 @@
 //! Repository tasks, run as `cargo xtask TASK`.
 
+mod compare;
 mod dependencies;
 mod import_api;
 mod mutants;
@@ -14,12 +15,14 @@ fn main() -> ExitCode {
         .about("Tasks of this repository")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommand(compare::command())
         .subcommand(dependencies::command())
         .subcommand(import_api::command())
         .subcommand(mutants::command())
         .subcommand(release::command())
         .get_matches();
     let outcome = match matches.subcommand() {
+        Some(("compare", matches)) => compare::run(matches),
         Some(("dependencies", _)) => dependencies::run(),
         Some(("import-api", matches)) => import_api::run(matches),
         Some(("mutants", matches)) => mutants::run(matches),
