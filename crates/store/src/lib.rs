@@ -277,7 +277,9 @@ impl StoreError {
             | Self::TooLarge
             | Self::Transform { .. }
             | Self::Undecodable { .. } => false,
-            Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Restored | Self::Closed | Self::Timeout => true,
+            Self::Io(_) | Self::Damaged(_) | Self::Unavailable(_) | Self::Restored | Self::Closed | Self::Timeout => {
+                true
+            }
         }
     }
 
