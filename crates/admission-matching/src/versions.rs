@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 
 use binnacle_meta::{GroupVersionKind, Status, go_quote};
-use binnacle_schema::{Value, canonical, decode, defaults};
+use binnacle_registry::admission::Operation;
+use binnacle_schema::{Object, Value, canonical, decode, defaults};
 
 use crate::subject::Subject;
 
@@ -95,7 +96,15 @@ impl Subject<'_> {
         if let Some(custom) = &resource.collection.kind.custom {
             self.check_version(&changed, kind, original.str_at(&["apiVersion"]))?;
             let mut object = changed.clone();
+            if let Some(metadata) = object.get_mut("metadata").filter(|metadata| metadata.as_object().is_none()) {
+                // What the server would put there cannot be put there, and what is there cannot be told.
+                if self.attributes.operation == Operation::Create {
+                    return Err(Status::internal("system metadata was not initialized"));
+                }
+                *metadata = Value::Object(Object::new());
+            }
             custom.fit(&mut object).map_err(Status::internal)?;
+            restore_untyped_owners(&changed, &mut object);
             if object.list_at(&["metadata", "managedFields"]).is_empty()
                 && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
             {
@@ -117,6 +126,25 @@ impl Subject<'_> {
         resource.to_stored(&mut object);
         Ok(object)
     }
+}
+
+/// Metadata loses members that are not of their type, but owners are judged before: what is no text in one of them is an
+/// empty text then, which no owner may have.
+fn restore_untyped_owners(changed: &Value, object: &mut Value) {
+    const PATH: [&str; 2] = ["metadata", "ownerReferences"];
+    const TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
+    let untyped =
+        |name: &str, owner: &Value| owner.get(name).is_some_and(|value| !value.is_null() && value.as_str().is_none());
+    let owners = changed.list_at(&PATH);
+    let are_objects = owners.iter().all(|owner| owner.as_object().is_some());
+    if !are_objects || !owners.iter().any(|owner| TEXTS.iter().any(|name| untyped(name, owner))) {
+        return;
+    }
+    let judged = |owner: &Value| -> Value {
+        let texts = TEXTS.map(|name| (name, Value::from(owner.str_at(&[name]))));
+        Value::Object(texts.into_iter().collect())
+    };
+    object.make_at(&PATH[..1]).insert(PATH[1], Value::List(owners.iter().map(judged).collect()));
 }
 
 /// True when two objects have the same members, their metadata aside.

@@ -70,11 +70,15 @@ impl Backends {
         let mut target = Target::new(&url).map_err(|error| error.to_string())?;
         let host = target.url.host().unwrap_or_default().to_owned();
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
-        (target.identity, target.credential) = self.users.of_host(&host, port);
-        target.dialer = self.services.dialer(service.is_some());
-        target.service = service.map(|(service, _)| service);
         // A server may bound how many calls one connection of HTTP/2 carries, and slow ones would hold up the rest.
         target.http1 = true;
+        let service = service.map(|(service, _)| service).or_else(|| Service::of_own_url(&self.services, &target.url));
+        if let Some(itself) = service.as_ref().and_then(Service::itself) {
+            return Ok(Target { service, ..target }.as_itself(itself));
+        }
+        (target.identity, target.credential) = self.users.of_host(&host, port);
+        target.dialer = self.services.dialer(service.is_some());
+        target.service = service;
         let bundle = BASE64_STANDARD.decode(config.str_at(&["caBundle"])).map_err(|error| error.to_string())?;
         // Blanks alone are no authorities.
         target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());

@@ -37,6 +37,17 @@ struct Shut {
     trying: bool,
 }
 
+/// How a backend answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// It is called; so many calls in a row were waited for in vain.
+    Open { in_vain: u32 },
+    /// It is not called for the time that is left, for this reason.
+    Shut { left: Duration, why: String },
+    /// One call tries it.
+    Trying { why: String },
+}
+
 /// The right to make one call, and the duty to tell how it went.
 pub(crate) struct Pass<'a> {
     breaker: &'a Breaker,
@@ -62,6 +73,17 @@ impl Breaker {
             Some(shut) => return Err(shut.why.clone()),
         };
         Ok(Pass { breaker: self, tries, told: false })
+    }
+
+    pub(crate) fn report(&self, now: Instant) -> Report {
+        let state = self.state.lock();
+        match &state.shut {
+            None => Report::Open { in_vain: state.in_vain },
+            Some(Shut { trying: true, why, .. }) => Report::Trying { why: why.clone() },
+            Some(Shut { until, why, .. }) => {
+                Report::Shut { left: until.saturating_duration_since(now), why: why.clone() }
+            }
+        }
     }
 
     fn open(&self, state: &mut State) {
@@ -136,6 +158,7 @@ mod tests {
         for _ in 1..PATIENCE {
             fail(Duration::ZERO).unwrap();
         }
+        assert_eq!(breaker.report(began), Report::Open { in_vain: PATIENCE - 1 });
         // An answer in between, and it begins anew.
         breaker.enter(began).unwrap().was_quick();
         for _ in 0..PATIENCE {
@@ -144,9 +167,11 @@ mod tests {
         }
         assert_eq!(gauge.get(), 1);
         assert_eq!(fail(Duration::ZERO).unwrap_err(), "late");
+        assert_eq!(breaker.report(began), Report::Shut { left: FIRST_PAUSE, why: "late".to_owned() });
         // One at a time tries it, and who gives up lets the next one try.
         let trying = breaker.enter(began + FIRST_PAUSE).unwrap();
         assert!(breaker.enter(began + FIRST_PAUSE).is_err());
+        assert_eq!(breaker.report(began + FIRST_PAUSE), Report::Trying { why: "late".to_owned() });
         drop(trying);
         fail(FIRST_PAUSE).unwrap();
         assert!(fail(FIRST_PAUSE * 2).is_err());

@@ -18,6 +18,7 @@ mod mutating;
 mod patching;
 mod refusal;
 mod review;
+mod table;
 mod validating;
 mod webhooks;
 

@@ -109,6 +109,11 @@ impl Webhooks {
         self.change(|configurations| configurations.retain(|name, _| there(name)));
     }
 
+    /// All webhooks that are asked now.
+    pub(crate) fn all(&self) -> Vec<Arc<Hook>> {
+        self.list.load().hooks.clone()
+    }
+
     /// All configurations have been read for the first time.
     pub fn were_read(&self) {
         let known = self.known.lock();

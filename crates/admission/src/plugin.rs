@@ -78,6 +78,11 @@ impl<'a> Request<'a> {
         self.notes.annotate(level, key, value);
     }
 
+    /// See [`RequestNotes::was_sent_empty`].
+    pub fn was_sent_empty(&self, path: &[&str]) -> bool {
+        self.notes.was_sent_empty(path)
+    }
+
     /// See [`RequestNotes::note_unknown_fields`].
     pub fn note_unknown_fields(&self) {
         self.notes.note_unknown_fields();

@@ -2,6 +2,7 @@
 
 mod apis;
 mod client_access;
+mod debugging;
 mod health;
 mod manifests;
 mod peers;
@@ -34,9 +35,9 @@ use binnacle_proxy::{CertificateMetrics, ClientIdentity, Way, register_webhook_c
 use binnacle_registry::{Catalog, ROOT};
 use binnacle_request::{Detour, Link, Shutdown, ShutdownTrigger};
 use binnacle_server::{
-    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DebugFlagsLink, DefaultCertificate,
-    FlowDumpLink, HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogsLink,
-    Metrics, MetricsLink, Server, Stopping, Tls, TlsError, Tracer, VersionLink, ZPagesLink,
+    BoundPort, Build, Chain, ChainConfig, ChainOptions, ConnectionLimits, DefaultCertificate, FlowDumpLink,
+    HealthMetrics, HealthMetricsLink, InFlightLimits, KUBERNETES_VERSION, Links, ListenError, LogsLink, Metrics,
+    MetricsLink, Server, Stopping, Tls, TlsError, Tracer, VersionLink, ZPagesLink,
 };
 use binnacle_store::StoreError;
 use binnacle_store_embedded::OpenError;
@@ -72,6 +73,7 @@ use crate::renewal::Users;
 use crate::running::{Assembled, Ending, Front};
 use crate::server::About;
 use crate::settings::{Settings, SettingsError};
+use crate::signing::{External, Signing, SigningError};
 use crate::stand_in::{self, StandInError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
@@ -136,6 +138,8 @@ pub(crate) enum StartFailure {
     #[error("cannot start the runtime of the listener: {0}")]
     Runtime(std::io::Error),
     #[error(transparent)]
+    Signing(#[from] SigningError),
+    #[error(transparent)]
     Settings(#[from] SettingsError),
 }
 
@@ -163,6 +167,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         None => Egress::default(),
     };
     let named = Named::load(&config, &egress)?;
+    let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
     let mut plugins = AdmissionOptions { features: features.clone(), ..config.admission.options.clone() };
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
@@ -194,9 +199,14 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let tls = Tls::new(&serving.tls, tls, serving.named.clone(), asked_for)?;
     let resources = Catalog::new(binnacle_builtin::kinds(), features.clone());
     let flags = &config.authentication;
-    let keys = authentication.service_account_keys(&service_account)?;
+    let signing = match &external {
+        Some(external) => Signing::from(external.clone()),
+        None => authentication.signing(&service_account)?,
+    };
     let issuers = issuers.make(flags, metrics.registry())?;
-    let authentication = authentication::build(flags, authentication, &issuers, &clients, &keys, &resources, &metrics)?;
+    let itself = webhooks::itself(&authentication.own_token, tls.certificates());
+    let authentication =
+        authentication::build(flags, authentication, &issuers, &clients, signing.keys.clone(), &resources, &metrics)?;
     let authorization = authorization.make(&resources, egress.dialer(Network::ControlPlane), metrics.registry())?;
 
     // What is served.
@@ -219,7 +229,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
             .map_err(not_registered)?;
     let own_address = Some(reachable(port_address));
     let services = ServiceAddresses::new(resources.clone(), config.misc.service_routing, own_address);
-    let services: Arc<dyn ServiceResolver> = Arc::new(services.leaving_by(egress.clone()));
+    let services: Arc<dyn ServiceResolver> = Arc::new(services.leaving_by(egress.clone()).calling_itself(itself));
     let webhooks = AdmissionWebhooks::new(&plugins, &asked, &services, surroundings);
     let admission_policies = AdmissionPolicies::new(&conditions, metrics.registry()).map_err(not_registered)?;
     let (sources, policies) = (webhooks.sources(), &admission_policies.policies);
@@ -244,7 +254,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         authenticator: authentication.authenticator.clone(),
         authorizer: authorization.authorizer.clone(),
         roles: authorization.roles.clone(),
-        token_issuer: keys.issuer(flags),
+        token_issuer: signing.issuer(flags),
         client_ca: clients.pem.clone(),
         request_header: authentication::request_header(flags, proxies.as_ref()),
         admission: plugins,
@@ -264,6 +274,9 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let (api, control_plane, served) =
         built_in(storage, resources.clone(), &access, port_address, &config, outward, &shutdown)?;
     let mut followers = JoinSet::new();
+    if let Some(external) = external {
+        followers.spawn(external.follow(shutdown.clone()));
+    }
     follow_policies(&access.admission_policies.policies, &resources, &mut followers, &shutdown);
     manifests.follow(&mut followers, &shutdown);
     if let Some(path) = flags.client_ca_file.clone() {
@@ -338,19 +351,18 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         statusz: features.enabled("ComponentStatusz"),
         flagz: features.enabled("ComponentFlagz"),
     }));
-    if config.debugging.profiling && !config.host.debug_flags.is_empty() {
-        links.push(Arc::new(DebugFlagsLink(config.host.debug_flags.clone())));
-    }
+    debugging::serve(&config, &mut links, &mut followers, &shutdown);
     if config.misc.serves_logs {
         links.push(Arc::new(LogsLink::new("/var/log")));
     }
     if let Some(fairness) = &fairness {
         links.push(Arc::new(FlowDumpLink(fairness.clone())));
     }
+    links.push(Arc::new(access.webhooks.page()));
     let issuer = &access.token_issuer.issuer;
     let keys_uri = flags.service_accounts.jwks_uri.clone();
     let keys_uri = keys_uri.unwrap_or_else(|| keys_url(&reachable(port_address).to_string()));
-    match OpenIdLink::new(issuer, &keys_uri, &keys.verifying) {
+    match OpenIdLink::new(issuer, &keys_uri, signing.keys.clone()) {
         Ok(link) => links.push(Arc::new(link)),
         Err(error) => tracing::info!("Skipping installation of OpenID discovery endpoints: {error}"),
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_authn::config::AnonymousConfig;
+use binnacle_authn::service_account::TokenKeys;
 use binnacle_authn::{
     Anonymous, Authenticator, AuthnError, Authorities, AuthoritiesError, Bearer, BootstrapTokens, CacheTimes, FailFast,
     FrontProxy, FrontProxyOptions, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens,
@@ -16,13 +17,15 @@ use binnacle_egress::{Dialer, Egress, Network};
 use binnacle_jwt::{KeyError, KeyFileError, PrivateKey, PublicKey, load_private, load_public, private_from_pem};
 use binnacle_meta::Text;
 use binnacle_registry::Catalog;
+use binnacle_request::User;
 use binnacle_server::{Authentication, Metrics};
-use binnacle_unstored::TokenIssuer;
 use binnacle_webhook::{Client, KubeconfigError, TargetError, load};
+use uuid::Uuid;
 
 use crate::bound_objects::CachedObjects;
 use crate::issuers::MadeIssuers;
 use crate::settings;
+use crate::signing::Signing;
 
 /// Why callers cannot be found out as the flags want.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,9 @@ pub(crate) enum AuthenticationError {
 
 /// What was read from the files that flags name.
 pub(crate) struct Named {
+    /// What this server shows itself.
+    own: TokenFile,
+    pub(crate) own_token: String,
     tokens: Option<TokenFile>,
     pub(crate) clients: Option<Bundle>,
     pub(crate) proxies: Option<Bundle>,
@@ -86,7 +92,12 @@ impl Named {
             keys.extend(load_public(path)?);
         }
         let tokens = |webhook| webhook_tokens(webhook, egress.dialer(Network::ControlPlane), audiences(flags));
+        let own_token = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        let uid = Uuid::new_v4().to_string().into();
+        let own = User { uid, ..User::new(User::APISERVER, &[User::AUTHENTICATED, User::MASTERS]) };
         Ok(Self {
+            own: TokenFile::of_one(&own_token, own),
+            own_token,
             tokens: flags.token_auth_file.as_deref().map(TokenFile::load).transpose()?,
             clients: flags.client_ca_file.as_deref().map(|path| Bundle::load("client-ca-bundle", path)).transpose()?,
             proxies: flags
@@ -106,8 +117,8 @@ impl Named {
         })
     }
 
-    /// The keys of service account tokens: those that were named, or else the server's own.
-    pub(crate) fn service_account_keys(&mut self, own: &str) -> Result<ServiceAccountKeys, AuthenticationError> {
+    /// What signs and verifies service account tokens: the keys that were named, or else the server's own.
+    pub(crate) fn signing(&mut self, own: &str) -> Result<Signing, AuthenticationError> {
         let signing = match self.signing.take() {
             Some(key) => key,
             None => private_from_pem(own.as_bytes())?,
@@ -117,27 +128,7 @@ impl Named {
         if verifying.is_empty() || !verifying.iter().any(|key| key.id() == signing.public().id()) {
             verifying.push(signing.public().clone());
         }
-        Ok(ServiceAccountKeys { signing: Arc::new(signing), verifying })
-    }
-}
-
-/// What signs and verifies service account tokens.
-pub(crate) struct ServiceAccountKeys {
-    signing: Arc<PrivateKey>,
-    pub(crate) verifying: Vec<PublicKey>,
-}
-
-impl ServiceAccountKeys {
-    /// How tokens are made, as the flags want.
-    pub(crate) fn issuer(&self, flags: &settings::Authentication) -> TokenIssuer {
-        let of = &flags.service_accounts;
-        TokenIssuer {
-            key: self.signing.clone(),
-            issuer: of.issuers.first().map(Text::from).unwrap_or_default(),
-            audiences: audiences(flags),
-            max_seconds: i64::try_from(of.max_expiration.as_secs()).unwrap_or(i64::MAX),
-            extends: of.extends,
-        }
+        Ok(Signing::by_key(signing, verifying))
     }
 }
 
@@ -181,18 +172,19 @@ pub(crate) fn build(
     named: Named,
     issuers: &MadeIssuers,
     clients: &Bundle,
-    keys: &ServiceAccountKeys,
+    keys: Arc<dyn TokenKeys>,
     resources: &Catalog,
     metrics: &Metrics,
 ) -> Result<Authentication, AuthenticationError> {
     let audiences = audiences(flags);
     let mut tokens: Vec<Box<dyn TokenAuthenticator>> = Vec::new();
+    tokens.push(Box::new(named.own.for_audiences(audiences.clone())));
     if let Some(file) = named.tokens {
         tokens.push(Box::new(file.for_audiences(audiences.clone())));
     }
     let options = ServiceAccountOptions {
         issuers: flags.service_accounts.issuers.iter().map(Text::from).collect(),
-        keys: keys.verifying.clone(),
+        keys,
         audiences: audiences.clone(),
         lookup: flags.service_accounts.lookup,
     };

@@ -40,6 +40,7 @@ mod renewal;
 mod running;
 mod server;
 pub mod settings;
+mod signing;
 mod stand_in;
 mod storage_metrics;
 mod stores;

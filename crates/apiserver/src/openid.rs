@@ -1,5 +1,7 @@
 //! What lets others verify service account tokens (KEP-1393): where the keys are, and the keys.
 
+use std::sync::Arc;
+
 use binnacle_endpoints::failure_response;
 use binnacle_jwt::PublicKey;
 use binnacle_meta::Status;
@@ -7,13 +9,26 @@ use binnacle_request::{Body, BoxFuture, Link, Preferences, Request, RequestInfo,
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method};
+use parking_lot::RwLock;
 use serde_json::{Value, json};
+
+use crate::signing::PublishedKeys;
 
 const CONFIGURATION: &str = "/.well-known/openid-configuration";
 const KEYS: &str = "/openid/v1/jwks";
 
 /// Serves the two documents.
 pub(crate) struct OpenIdLink {
+    issuer: String,
+    keys_url: String,
+    keys: Arc<dyn PublishedKeys>,
+    documents: RwLock<Arc<Documents>>,
+}
+
+/// What is served of the keys of one generation.
+#[derive(Clone)]
+struct Documents {
+    generation: u64,
     configuration: Bytes,
     keys: Bytes,
 }
@@ -21,7 +36,7 @@ pub(crate) struct OpenIdLink {
 impl OpenIdLink {
     /// `keys_url` is where clients find the key set. An issuer that is no URL by OpenID's rules cannot be discovered,
     /// and the reason is returned.
-    pub(crate) fn new(issuer: &str, keys_url: &str, keys: &[PublicKey]) -> Result<Self, String> {
+    pub(crate) fn new(issuer: &str, keys_url: &str, keys: Arc<dyn PublishedKeys>) -> Result<Self, String> {
         let Some(rest) = issuer.strip_prefix("https://") else {
             return Err(format!("issuer URL must use https scheme, got: {issuer}"));
         };
@@ -34,6 +49,48 @@ impl OpenIdLink {
         if !keys_url.starts_with("https://") {
             return Err(format!("jwksURI requires https scheme, parsed as: {keys_url}"));
         }
+        let (generation, published) = keys.published();
+        let documents = RwLock::new(Arc::new(Documents::new(issuer, keys_url, generation, &published)?));
+        Ok(Self { issuer: issuer.to_owned(), keys_url: keys_url.to_owned(), keys, documents })
+    }
+
+    /// What is true of the keys of now; where they cannot be published, of the last that could.
+    fn documents(&self) -> Arc<Documents> {
+        let documents = self.documents.read().clone();
+        if documents.generation == self.keys.generation() {
+            return documents;
+        }
+        let (generation, keys) = self.keys.published();
+        let made = Documents::new(&self.issuer, &self.keys_url, generation, &keys).unwrap_or_else(|why| {
+            tracing::error!(err = why, "failed to update openid config metadata");
+            Documents { generation, ..(*documents).clone() }
+        });
+        let made = Arc::new(made);
+        *self.documents.write() = made.clone();
+        made
+    }
+
+    fn answer(&self, request: &Request) -> Response {
+        if request.method != Method::GET {
+            return failure_response(&Status::method_not_allowed(), &Preferences::of_request(request));
+        }
+        let documents = self.documents();
+        let (body, kind) = match request.info.path.trim_end_matches('/') {
+            KEYS => (&documents.keys, "application/jwk-set+json"),
+            _ => (&documents.configuration, "application/json"),
+        };
+        let mut response = Response::new(Body::full(body.clone()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        let age = format!("public, max-age={}", self.keys.max_age());
+        if let Ok(age) = HeaderValue::from_str(&age) {
+            response.headers_mut().insert(CACHE_CONTROL, age);
+        }
+        response
+    }
+}
+
+impl Documents {
+    fn new(issuer: &str, keys_url: &str, generation: u64, keys: &[PublicKey]) -> Result<Self, String> {
         if keys.is_empty() {
             return Err("no keys provided for validating keyset".to_owned());
         }
@@ -49,21 +106,7 @@ impl OpenIdLink {
         ]);
         let keys: Vec<String> = keys.iter().map(|key| key_text(&key.to_jwk())).collect();
         let keys = format!("{{\"keys\":[{}]}}", keys.join(","));
-        Ok(Self { configuration: configuration.into(), keys: keys.into() })
-    }
-
-    fn answer(&self, request: &Request) -> Response {
-        if request.method != Method::GET {
-            return failure_response(&Status::method_not_allowed(), &Preferences::of_request(request));
-        }
-        let (body, kind) = match request.info.path.trim_end_matches('/') {
-            KEYS => (&self.keys, "application/jwk-set+json"),
-            _ => (&self.configuration, "application/json"),
-        };
-        let mut response = Response::new(Body::full(body.clone()));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
-        response
+        Ok(Self { generation, configuration: configuration.into(), keys: keys.into() })
     }
 }
 
@@ -100,6 +143,8 @@ impl Link for OpenIdLink {
 
 #[cfg(test)]
 mod tests {
+    use binnacle_authn::service_account::FixedKeys;
+
     use super::*;
 
     #[test]
@@ -114,9 +159,9 @@ mod tests {
             ("https://a#b", "https://h/k", Err("issuer URL may not include a fragment, got: https://a#b")),
             ("https://a", "http://h/k", Err("jwksURI requires https scheme, parsed as: http://h/k")),
         ] {
-            let made = OpenIdLink::new(issuer, url, &keys);
+            let made = OpenIdLink::new(issuer, url, Arc::new(FixedKeys(keys.clone())));
             assert_eq!(made.map(drop), want.map_err(str::to_owned), "{issuer}");
         }
-        assert!(OpenIdLink::new("https://a", "https://b", &[]).is_err());
+        assert!(OpenIdLink::new("https://a", "https://b", Arc::new(FixedKeys(Vec::new()))).is_err());
     }
 }

@@ -4,6 +4,7 @@
 
 mod bound;
 mod claims;
+mod keys;
 mod legacy;
 mod metrics;
 mod objects;
@@ -11,13 +12,14 @@ mod objects;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_jwt::{PublicKey, Token};
+use binnacle_jwt::Token;
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, User};
 use binnacle_validation::names::{dns1123_label, dns1123_subdomain};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+pub use keys::{FixedKeys, TokenKeys};
 pub use metrics::ServiceAccountMetrics;
 pub use objects::{BoundKind, BoundObjects, LegacySecret, ObjectState};
 
@@ -37,17 +39,20 @@ pub struct ServiceAccountTokens {
     options: ServiceAccountOptions,
     objects: Arc<dyn BoundObjects>,
     metrics: ServiceAccountMetrics,
-    /// By digest, those whose signature is good.
-    verified: Mutex<Recent<[u8; 32], Arc<Verified>>>,
+    /// By digest.
+    verified: Mutex<Recent<[u8; 32], VerifiedBy>>,
 }
 
+/// The generation of the keys by which a signature was found good, and the claims.
+type VerifiedBy = (u64, Arc<Verified>);
+
 /// What flags say about service account tokens.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub struct ServiceAccountOptions {
     /// `--service-account-issuer`: all that are accepted.
     pub issuers: Vec<Text>,
-    /// `--service-account-key-file`.
-    pub keys: Vec<PublicKey>,
+    /// `--service-account-key-file`, or what another process signs by.
+    pub keys: Arc<dyn TokenKeys>,
     /// `--api-audiences`.
     pub audiences: Vec<Text>,
     /// `--service-account-lookup`: whether tokens in secrets must still be there.
@@ -60,7 +65,7 @@ impl ServiceAccountTokens {
     }
 
     async fn judge(&self, token: &str, wanted: &[Text]) -> Result<Option<Authenticated>, AuthnError> {
-        let Some(verified) = self.verified(token)? else { return Ok(None) };
+        let Some(verified) = self.verified(token).await? else { return Ok(None) };
         let claims = &verified.public;
         let mut notes = Notes::default();
         let own = &self.options.audiences;
@@ -89,9 +94,11 @@ impl ServiceAccountTokens {
     }
 
     /// The claims of a token that one of our keys has signed; `None` when it says itself that somebody else made it.
-    fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, AuthnError> {
+    async fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, AuthnError> {
         let digest: [u8; 32] = Sha256::digest(token).into();
-        if let Some(known) = self.verified.lock().get(&digest) {
+        if let Some((generation, known)) = self.verified.lock().get(&digest)
+            && *generation == self.options.keys.generation()
+        {
             return Ok(Some(known.clone()));
         }
         let Some(parsed) = Token::parse(token) else { return Ok(None) };
@@ -100,17 +107,16 @@ impl ServiceAccountTokens {
         if !is_legacy && !self.options.issuers.iter().any(|own| own == issuer) {
             return Ok(None);
         }
-        let id = parsed.key_id();
-        let mut keys = self.options.keys.iter().filter(|key| id.is_empty() || key.id() == id).peekable();
-        if keys.peek().is_none() {
+        let (generation, keys) = self.options.keys.find(parsed.key_id()).await;
+        if keys.is_empty() {
             return Err(AuthnError::new("invalid signature, no keys found"));
         }
         let mut errors = Vec::new();
-        for key in keys {
+        for key in &keys {
             match parsed.verify(key) {
                 Ok(claims) => {
                     let verified = Arc::new(Verified::read(claims, is_legacy)?);
-                    self.verified.lock().insert(digest, verified.clone());
+                    self.verified.lock().insert(digest, (generation, verified.clone()));
                     return Ok(Some(verified));
                 }
                 Err(error) => errors.push(error.to_string()),

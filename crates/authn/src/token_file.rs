@@ -65,6 +65,12 @@ impl TokenFile {
         Ok(Self { holders, audiences: Vec::new() })
     }
 
+    /// One token that stands in no file.
+    pub fn of_one(token: &str, user: User) -> Self {
+        let holders = HashMap::from([(digest(token.as_bytes()), authenticated(user))]);
+        Self { holders, audiences: Vec::new() }
+    }
+
     /// The names by which the server knows itself: for these the tokens are good.
     #[must_use]
     pub fn for_audiences(self, audiences: Vec<Text>) -> Self {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use binnacle_authn::service_account::{BoundKind, BoundObjects, LegacySecret, ObjectState};
+use binnacle_authn::service_account::{BoundKind, BoundObjects, FixedKeys, LegacySecret, ObjectState};
 use binnacle_authn::{
     Authenticated, AuthnError, ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenAuthenticator,
 };
@@ -74,7 +74,7 @@ fn now() -> i64 {
 fn authenticator(key: &PrivateKey, objects: &Arc<Objects>) -> ServiceAccountTokens {
     let options = ServiceAccountOptions {
         issuers: vec!["https://issuer".into(), "https://former".into()],
-        keys: vec![key.public().clone()],
+        keys: Arc::new(FixedKeys(vec![key.public().clone()])),
         audiences: vec!["api".into(), "api2".into()],
         lookup: true,
     };

@@ -14,7 +14,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use binnacle_store::Revision;
 use binnacle_watchcache::Watcher;
-use binnacle_webhook::ServiceResolver;
+use binnacle_webhook::{Itself, ServiceResolver};
 use parking_lot::Mutex;
 
 use crate::random;
@@ -39,6 +39,8 @@ pub struct ServiceAddresses {
     routing: ServiceRouting,
     /// Where this server listens: the service `kubernetes` is this server.
     own: Option<SocketAddr>,
+    /// How this server calls itself there.
+    itself: Option<Itself>,
     egress: Egress,
     known: Mutex<HashMap<(Text, Text), Arc<Known>>>,
 }
@@ -83,13 +85,24 @@ struct Slice {
 impl ServiceAddresses {
     /// `own` is where this server is reached from itself.
     pub fn new(catalog: Catalog, routing: ServiceRouting, own: Option<SocketAddr>) -> Self {
-        Self { catalog, routing, own, egress: Egress::default(), known: Mutex::default() }
+        Self { catalog, routing, own, itself: None, egress: Egress::default(), known: Mutex::default() }
     }
 
     /// The same, with connections that leave as `egress` says.
     #[must_use]
     pub fn leaving_by(self, egress: Egress) -> Self {
         Self { egress, ..self }
+    }
+
+    /// The same, with calls of webhooks at this server made as `itself` says.
+    #[must_use]
+    pub fn calling_itself(self, itself: Itself) -> Self {
+        Self { itself: Some(itself), ..self }
+    }
+
+    /// Where this server is, for a service that is this server.
+    fn own(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {
+        self.own.filter(|_| (namespace, name, port) == ("default", "kubernetes", 443))
     }
 
     fn known(&self, namespace: &str, name: &str) -> Arc<Known> {
@@ -113,9 +126,7 @@ impl ServiceAddresses {
     }
 
     async fn find(&self, namespace: &str, name: &str, port: u16) -> Result<String, String> {
-        if let Some(own) = self.own
-            && (namespace, name, port) == ("default", "kubernetes", 443)
-        {
+        if let Some(own) = self.own(namespace, name, port) {
             return Ok(own.to_string());
         }
         let known = self.known(namespace, name);
@@ -136,6 +147,10 @@ impl ServiceAddresses {
 impl ServiceResolver for ServiceAddresses {
     fn resolve<'a>(&'a self, namespace: &'a str, name: &'a str, port: u16) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(self.find(namespace, name, port))
+    }
+
+    fn itself(&self, namespace: &str, name: &str, port: u16) -> Option<Itself> {
+        self.own(namespace, name, port).and(self.itself.clone())
     }
 
     fn dialer(&self, to_service: bool) -> Option<Arc<Dialer>> {

@@ -239,6 +239,11 @@ impl Loop {
     }
 }
 
+/// Steps that have been done once they were tried, as in kube-apiserver: a webhook that refuses everything must not keep the
+/// server from the requests that would remove it.
+const BEGUN_IS_DONE: [&str; 2] =
+    ["start-cluster-authentication-info-controller", "start-kube-apiserver-identity-lease-controller"];
+
 async fn repeat(
     name: &'static str,
     ensure: Ensure,
@@ -262,7 +267,7 @@ async fn repeat(
             }
             Err(status) => {
                 // What is refused as it is (endpoints at a loopback address, say) keeps nobody from serving.
-                if status.is(StatusReason::Invalid) {
+                if status.is(StatusReason::Invalid) || BEGUN_IS_DONE.contains(&name) {
                     report.send_replace(true);
                 }
                 tracing::warn!(step = name, error = status.message(), "will be tried again");

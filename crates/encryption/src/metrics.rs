@@ -9,13 +9,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use binnacle_meta::GroupResource;
 use binnacle_metrics::keep;
+use binnacle_rpc::{Code, code_name};
 use parking_lot::Mutex;
 use prometheus::{
     GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     exponential_buckets,
 };
 use sha2::{Digest, Sha256};
-use tonic::Code;
 
 use crate::config::ConfigError;
 use crate::transform::TransformError;
@@ -237,7 +237,7 @@ impl Metrics {
 
     /// A plugin was called by a method, which is named with its service.
     pub(crate) fn called(&self, provider: &str, method: &str, begun: Instant, failed: Option<Code>) {
-        let labels = [provider, method, &code(failed.unwrap_or(Code::Ok))];
+        let labels = [provider, method, &code_name(failed.unwrap_or(Code::Ok))];
         self.0.kms_durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
     }
 
@@ -271,8 +271,8 @@ impl Observed<'_> {
         let resource = self.resource.map(ToString::to_string).unwrap_or_default();
         let prefix = String::from_utf8_lossy(prefix);
         let status = match failed.map(TransformError::code) {
-            None => code(Code::Ok),
-            Some(Some(failed)) => code(failed),
+            None => code_name(Code::Ok),
+            Some(Some(failed)) => code_name(failed),
             Some(None) => "unknown-non-grpc".to_owned(),
         };
         families.operations.with_label_values(&[&resource, direction.label(), &prefix, &status]).inc();
@@ -299,16 +299,6 @@ fn remember<const N: usize>(known: &mut VecDeque<[String; N]>, labels: &[String;
     }
     known.push_back(labels.clone());
     if known.len() > MOST_KEYS { known.pop_front() } else { None }
-}
-
-/// As Go's gRPC names it.
-fn code(code: Code) -> String {
-    match code {
-        Code::Ok => "OK".to_owned(),
-        // Spelled so there since the beginning.
-        Code::Cancelled => "Canceled".to_owned(),
-        other => format!("{other:?}"),
-    }
 }
 
 fn now() -> f64 {

@@ -20,7 +20,7 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 pub(crate) struct TransformError {
     why: String,
     /// What a KMS plugin's call failed with, if that was it.
-    code: Option<tonic::Code>,
+    code: Option<binnacle_rpc::Code>,
 }
 
 impl TransformError {
@@ -28,11 +28,11 @@ impl TransformError {
         Self { why: why.into(), code: None }
     }
 
-    pub(crate) fn of_call(why: impl Into<String>, code: tonic::Code) -> Self {
+    pub(crate) fn of_call(why: impl Into<String>, code: binnacle_rpc::Code) -> Self {
         Self { why: why.into(), code: Some(code) }
     }
 
-    pub(crate) fn code(&self) -> Option<tonic::Code> {
+    pub(crate) fn code(&self) -> Option<binnacle_rpc::Code> {
         self.code
     }
 }

@@ -207,7 +207,7 @@ impl FlowControl {
             // A level that is new begins in the middle; the next adjustment finds out more.
             let same = (before.nominal, before.lower, before.upper) == (nominal, lower, upper);
             let current = if same { before.current } else { (nominal - lendable.min(nominal) / 2).max(lower) };
-            level.apply(now, Limits { nominal, lower, upper, current, smoothed: before.smoothed });
+            level.apply(now, Limits { nominal, lower, upper, current, smoothed: before.smoothed }, self.total_seats);
         }
     }
 
@@ -263,7 +263,7 @@ impl FlowControl {
             }
         };
         for ((level, limits, _), seats) in claims.iter().zip(seats) {
-            level.apply(now, Limits { current: seats.round() as u32, ..*limits });
+            level.apply(now, Limits { current: seats.round() as u32, ..*limits }, self.total_seats);
         }
     }
 }

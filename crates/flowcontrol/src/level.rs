@@ -13,6 +13,7 @@ use crate::demand::Demand;
 use crate::dropped::Dropped;
 use crate::metrics::{FlowMetrics, LevelMetrics};
 use crate::queues::{Arrival, Outcome, Queues, Running, Turn};
+use crate::ratios::Capacity;
 use crate::spec::{LevelSpec, PriorityLevel};
 
 /// A level and what goes on in it. It outlives its configuration: whoever holds a seat holds it.
@@ -107,12 +108,20 @@ impl Level {
         self.with(|state| state.queues.waiting == 0 && state.queues.running == 0)
     }
 
-    /// Makes the limits hold.
-    pub(crate) fn apply(&self, now: Instant, limits: Limits) {
+    /// Makes the limits hold. `total` is the number of seats of all levels.
+    pub(crate) fn apply(&self, now: Instant, limits: Limits, total: u32) {
         self.with(|state| {
             state.limits = limits;
             let limit = (!state.spec.exempt).then_some(limits.current as usize);
             state.queues.configure(now, limit, state.spec.queuing);
+            // A level without seats is measured by a tenth of all.
+            let seats = match limits.current {
+                0 => (f64::from(total) / 10.0).round().max(1.0),
+                seats => f64::from(seats),
+            };
+            let places = state.spec.queuing.map_or(1, |queuing| queuing.queues * queuing.length_limit.max(1));
+            self.metrics.ratios.capacity(now, Capacity { seats, places: places as f64 });
+            self.metrics.ratios.load(now, state.queues.load());
         });
         self.metrics.limits(&limits);
     }
@@ -123,7 +132,13 @@ impl Level {
         let (sender, receiver) = oneshot::channel();
         let Applicant { seats, schema, flow, hash, metrics } = applicant;
         let arrival = Arrival { seats, schema, flow, hash, turn: Sender(sender) };
-        let (waits, outcome) = self.change(|state| (!state.spec.exempt, state.queues.arrive(began, arrival)));
+        let (waits, outcome) = self.change(|state| {
+            let outcome = state.queues.arrive(began, arrival);
+            if let Some(length) = state.queues.enqueued {
+                metrics.enqueued(length);
+            }
+            (!state.spec.exempt, outcome)
+        });
         let waited = |served| {
             if waits {
                 let time = began.elapsed();
@@ -164,7 +179,9 @@ impl Level {
     fn change<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
         self.with(|state| {
             let done = f(state);
-            state.demand.set(Instant::now(), state.queues.demand() as f64);
+            let (now, load) = (Instant::now(), state.queues.load());
+            state.demand.set(now, load.demand as f64);
+            self.metrics.ratios.load(now, load);
             done
         })
     }

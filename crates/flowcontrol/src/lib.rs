@@ -12,6 +12,7 @@ mod hand;
 mod level;
 mod metrics;
 mod queues;
+mod ratios;
 mod schema;
 mod spec;
 mod width;

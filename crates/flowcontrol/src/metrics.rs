@@ -1,5 +1,6 @@
 //! The `apiserver_flowcontrol_*` families.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_metrics::keep;
@@ -10,9 +11,10 @@ use prometheus::{
 
 use crate::demand::Seen;
 use crate::level::Limits;
+use crate::ratios::{LevelRatios, Ratios};
 
-const DURATIONS: [f64; 16] =
-    [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0];
+const DURATIONS: [f64; 13] = [0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
+const QUEUE_LENGTHS: [f64; 8] = [0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
 const FLOW: [&str; 2] = ["priority_level", "flow_schema"];
 const LEVEL: [&str; 1] = ["priority_level"];
 
@@ -26,6 +28,8 @@ pub(crate) struct Metrics {
     waited: HistogramVec,
     served: HistogramVec,
     estimated: HistogramVec,
+    queue_lengths: HistogramVec,
+    ratios: Ratios,
     nominal: GaugeVec,
     lower: GaugeVec,
     upper: GaugeVec,
@@ -49,6 +53,7 @@ pub(crate) struct LevelMetrics {
     deviation: Gauge,
     smoothed: Gauge,
     target: Gauge,
+    pub(crate) ratios: Arc<LevelRatios>,
 }
 
 /// Those of one schema in its level.
@@ -64,6 +69,7 @@ pub(crate) struct FlowMetrics {
     waited: [Histogram; 2],
     served: Histogram,
     estimated: Histogram,
+    queue_length: Histogram,
 }
 
 impl Metrics {
@@ -124,9 +130,17 @@ impl Metrics {
                 "work_estimated_seats",
                 "[ALPHA] Number of estimated seats (maximum of initial and final seats) associated with requests in API \
                  Priority and Fairness",
-                &[1.0, 2.0, 4.0, 10.0],
+                &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0],
                 &FLOW,
             )?,
+            queue_lengths: histogram(
+                "request_queue_length_after_enqueue",
+                "[ALPHA] Length of queue in the API Priority and Fairness subsystem, as seen by each request after it is \
+                 enqueued",
+                &QUEUE_LENGTHS,
+                &FLOW,
+            )?,
+            ratios: keep(registry, Ratios::new()?)?,
             nominal: gauge(
                 "nominal_limit_seats",
                 "[BETA] Nominal number of execution seats configured for each priority level",
@@ -179,6 +193,7 @@ impl Metrics {
             deviation: of(&self.deviation),
             smoothed: of(&self.smoothed),
             target: of(&self.target),
+            ratios: self.ratios.level(level),
         }
     }
 
@@ -195,6 +210,7 @@ impl Metrics {
             waited: ["false", "true"].map(|execute| self.waited.with_label_values(&[level, schema, execute])),
             served: self.served.with_label_values(&[level, schema, "regular"]),
             estimated: self.estimated.with_label_values(&labels),
+            queue_length: self.queue_lengths.with_label_values(&labels),
         }
     }
 
@@ -233,6 +249,11 @@ impl FlowMetrics {
     pub(crate) fn queued(&self, requests: i64, seats: usize) {
         self.waiting.add(requests);
         self.waiting_seats.add(requests * seats as i64);
+    }
+
+    /// A request was put into a queue, which then had this many.
+    pub(crate) fn enqueued(&self, length: usize) {
+        self.queue_length.observe(length as f64);
     }
 
     pub(crate) fn waited(&self, time: Duration, served: bool) {

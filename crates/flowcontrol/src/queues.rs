@@ -13,6 +13,7 @@ use binnacle_meta::Text;
 
 use self::queue::{Queue, SERVICE_SECONDS, Waiting};
 use crate::hand::deal;
+use crate::ratios::Load;
 use crate::spec::Queuing;
 
 /// A request that has come.
@@ -68,6 +69,8 @@ pub(crate) struct Queues<T> {
     pub(crate) running: usize,
     pub(crate) seats: usize,
     pub(crate) totals: Totals,
+    /// The length of the queue that the last arrival was put into, itself included; `None` where it was put into none.
+    pub(crate) enqueued: Option<usize>,
     /// Requests whose turn came since this was asked last, with how they are handed back.
     started: Vec<(u64, Running)>,
 }
@@ -96,6 +99,7 @@ impl<T: Turn> Queues<T> {
             running: 0,
             seats: 0,
             totals: Totals::default(),
+            enqueued: None,
             started: Vec::new(),
         }
     }
@@ -118,10 +122,15 @@ impl<T: Turn> Queues<T> {
         self.seats + self.waiting_seats
     }
 
+    pub(crate) fn load(&self) -> Load {
+        Load { demand: self.demand(), seats: self.seats, running: self.running, waiting: self.waiting }
+    }
+
     pub(crate) fn arrive(&mut self, now: Instant, arrival: Arrival<T>) -> Outcome {
         self.sync(now);
         let id = self.next_id;
         self.next_id += 1;
+        self.enqueued = None;
         let Some(queuing) = self.queuing.filter(|_| self.limit.is_some()) else {
             if !self.has_room(arrival.seats) {
                 self.totals.rejected += 1;
@@ -150,6 +159,7 @@ impl<T: Turn> Queues<T> {
         self.waiting += 1;
         self.waiting_seats += waiting.seats;
         queue.waiting.push_back(waiting);
+        self.enqueued = Some(queue.waiting.len());
         queue.bound();
         self.dispatch(now);
         // Most of the time it is served at once.

@@ -73,6 +73,12 @@ impl PublicKey {
         &self.id
     }
 
+    /// The same key by another name.
+    #[must_use]
+    pub fn named(self, id: &str) -> Self {
+        Self { id: id.to_owned(), ..self }
+    }
+
     /// What a holder of the private half signs service account tokens with.
     pub fn algorithm(&self) -> Algorithm {
         match &self.material {

@@ -20,7 +20,8 @@ pub type Convert = fn(&mut Value);
 /// How objects of a version get to the stored version of their kind and back; `None` for the stored version itself and
 /// for kinds that are not known.
 pub fn conversion(group: &str, version: &str, kind: &str) -> Option<(Convert, Convert)> {
-    CONVERSIONS.iter().find(|c| (c.group, c.version, c.kind) == (group, version, kind)).map(|c| (c.to, c.from))
+    let mut all = CONVERSIONS.iter().chain(removed::CONVERSIONS);
+    all.find(|c| (c.group, c.version, c.kind) == (group, version, kind)).map(|c| (c.to, c.from))
 }
 
 struct Conversion {
@@ -44,15 +45,33 @@ macro_rules! renamed {
     };
 }
 
+/// Versions that differ in more: group and served version, stored version, in another group or in the same, kind, and what
+/// becomes of the object before it is named otherwise.
+macro_rules! converted {
+    ($group:literal, $version:literal => $stored:literal, $kind:literal, $to:expr, $from:expr) => {
+        converted!($group, $version => $group, $stored, $kind, $to, $from)
+    };
+    ($group:literal, $version:literal => $stored_group:literal, $stored:literal, $kind:literal, $to:expr, $from:expr) => {
+        Conversion {
+            group: $group,
+            version: $version,
+            kind: $kind,
+            to: |object| {
+                $to(object);
+                finish(object, $stored_group, $stored, $kind);
+            },
+            from: |object| {
+                $from(object);
+                finish(object, $group, $version, $kind);
+            },
+        }
+    };
+}
+
+// It needs the macros.
+mod removed;
+
 const CONVERSIONS: &[Conversion] = &[
-    // Not served any more, but what was stored so is read.
-    Conversion {
-        group: "apiextensions.k8s.io",
-        version: "v1beta1",
-        kind: "CustomResourceDefinition",
-        to: definitions::to_v1,
-        from: definitions::from_v1,
-    },
     Conversion {
         group: "autoscaling",
         version: "v1",

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 
-use binnacle_testkit::https::{Answer, Client};
-use binnacle_testkit::{Server, TempDir, program};
+use binnacle_testkit::https::{Answer, Client, Handshake};
+use binnacle_testkit::{Server, Surroundings, TempDir, program};
+use http_body_util::BodyExt;
 use rustix::process::{Pid, Signal, kill_process};
 
 async fn put(client: &mut Client, path: &str, body: &str) -> Answer {
@@ -54,6 +56,117 @@ async fn without_profiling_nothing_can_be_turned() {
     let server = Server::start(&["--ephemeral", "--profiling=false"]);
     let mut client = server.client().await;
     assert_eq!(put(&mut client, "/debug/flags/v", "3").await.status, 404);
+    assert_eq!(client.get("/debug/pprof/").await.unwrap().status, 404);
+}
+
+/// An answer whose body is no text: its status, its kind, and the body.
+async fn fetch(client: &mut Client, path: &str) -> (u16, String, Vec<u8>) {
+    let (parts, body) = client.open("GET", path, &[], "").await.unwrap().into_parts();
+    let kind = parts.headers.get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
+    (parts.status.as_u16(), kind.unwrap_or_default(), body.collect().await.unwrap().to_bytes().to_vec())
+}
+
+/// What `go tool pprof` finds in a profile; nothing, with a line printed, where there is no Go.
+fn top(temp: &TempDir, profile: &[u8]) -> Option<String> {
+    let path = temp.join("profile");
+    std::fs::write(&path, profile).unwrap();
+    let output = Command::new("go").args(["tool", "pprof", "-top", "-nodecount=200", &path]).output();
+    match output {
+        Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
+        Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+        Err(error) => {
+            println!("skipped: go tool pprof does not run: {error}");
+            None
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn profiles_are_read_by_pprof() {
+    let temp = TempDir::new();
+    let surroundings =
+        Surroundings { environment: vec![("_RJEM_MALLOC_CONF", "prof:true".to_owned())], ..Surroundings::default() };
+    let server = Server::durable_in(surroundings, &[]);
+    let (mut client, mut busy) = (server.client().await, server.client().await);
+    let index = client.get("/debug/pprof/").await.unwrap();
+    assert!(index.status == 200 && index.body.contains("<a href='goroutine'>"), "{}", index.body);
+    let moved = client.get("/debug/pprof").await.unwrap();
+    assert_eq!((moved.status, moved.header("location")), (302, "/debug/pprof/"));
+
+    let working = tokio::spawn(async move {
+        while busy.get("/openapi/v2").await.is_ok_and(|answer| answer.status == 200) {
+            busy.get("/api/v1/namespaces?limit=1").await.unwrap();
+        }
+    });
+    let mut second = server.client().await;
+    let both = tokio::join!(
+        fetch(&mut client, "/debug/pprof/profile?seconds=2"),
+        fetch(&mut second, "/debug/pprof/profile?seconds=2")
+    );
+    working.abort();
+    // One at a time.
+    let (profile, refused) = if both.0.0 == 200 { (both.0, both.1) } else { (both.1, both.0) };
+    assert_eq!((profile.0, profile.1.as_str()), (200, "application/octet-stream"));
+    assert_eq!(
+        (refused.0, refused.2.as_slice()),
+        (500, &b"Could not enable CPU profiling: cpu profiling already in use\n"[..])
+    );
+    if let Some(top) = top(&temp, &profile.2) {
+        assert!(top.contains("Type: cpu") && top.contains("thread tokio"), "{top}");
+    }
+    let (status, _, heap) = fetch(&mut client, "/debug/pprof/heap").await;
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&heap));
+    if let Some(top) = top(&temp, &heap) {
+        assert!(top.contains("Type: inuse_space"), "{top}");
+    }
+    let (status, _, tasks) = fetch(&mut client, "/debug/pprof/goroutine").await;
+    assert_eq!(status, 200);
+    if let Some(top) = top(&temp, &tasks) {
+        assert!(top.contains("Type: goroutine") && top.contains("authentication config"), "{top}");
+    }
+    let threads = client.get("/debug/pprof/threadcreate?debug=1").await.unwrap().body;
+    assert!(threads.starts_with("threadcreate profile: total ") && threads.contains("#\ttokio"), "{threads}");
+
+    for (path, code, want) in [
+        ("/debug/pprof/nothing", 404, "Unknown profile\n"),
+        ("/debug/pprof/cmdline", 404, "Unknown profile\n"),
+        ("/debug/pprof/heap?seconds=1", 400, "\"seconds\" parameter is not supported for this profile type\n"),
+        ("/debug/pprof/symbol?0x1+x", 200, "num_symbols: 1\n"),
+    ] {
+        let answer = client.get(path).await.unwrap();
+        assert_eq!((answer.status, answer.body.as_str()), (code, want), "{path}");
+    }
+    assert_eq!(client.get("/debug/pprof/trace").await.unwrap().status, 501);
+    let mut nobody = server.connect(&Handshake::new(server.admin().authority)).await;
+    assert_eq!(nobody.get("/debug/pprof/").await.unwrap().status, 403);
+}
+
+#[tokio::test]
+async fn a_socket_for_debugging_asks_nobody_who_they_are() {
+    let temp = TempDir::new();
+    let path = temp.join("debug.sock");
+    // What is in the way is replaced.
+    std::fs::write(&path, "").unwrap();
+    let server = Server::start(&["--ephemeral", "--profiling=false", "--debug-socket-path", &path]);
+    let ask = |request: &str| {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(format!("{request} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    for (request, want) in [
+        ("GET /debug/pprof/cmdline", "\0--debug-socket-path\0"),
+        ("GET /debug/pprof/goroutine?debug=1", "goroutine profile: total "),
+        ("GET /debug/pprof/heap", "Heap profiles are off: "),
+        ("GET /debug/flags", "<tr>v<br>"),
+        ("GET /debug/flags/v", "unsupported http method"),
+        ("GET /api", "404 page not found\n"),
+    ] {
+        let answer = ask(request);
+        assert!(answer.contains(want), "{request}: {answer}");
+    }
+    drop(server);
 }
 
 #[tokio::test]

@@ -43,6 +43,17 @@ fn what_cannot_start_says_why_and_leaves_nothing() {
         (&["--nothing"][..], "unknown flag: --nothing"),
         (&["serve"], "\"kube-apiserver\" does not take any arguments, got [\"serve\"]"),
         (&["--secure-port=x"], "invalid argument \"x\" for \"--secure-port\" flag: "),
+        (
+            &["--service-account-signing-endpoint=@a..b", "--service-account-key-file=k"],
+            "[can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with \
+             `--service-account-signing-endpoint` (They are mutually exclusive), invalid value \"@a..b\" passed for \
+             `--service-account-signing-endpoint`, when prefixed with @ must be a valid abstract socket name]",
+        ),
+        (
+            &["--service-account-signing-endpoint=@a", "--service-account-signing-key-file=k"],
+            "service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive and cannot be set at \
+             the same time",
+        ),
         (&["--authorization-mode=ABAC"], "authorization-mode ABAC's authorization policy file not passed"),
         (
             &["--authorization-mode=ABAC", "--authorization-policy-file", &junk],

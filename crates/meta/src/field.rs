@@ -4,16 +4,28 @@ mod errors;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use arrayvec::ArrayString;
 
 pub use self::errors::{FieldErrors, WhileRoom};
 
 /// A path such as `spec.containers[0].ports[1].name` or `metadata.labels[app.kubernetes.io/name]`.
 ///
-/// Paths are built on the way down and shared with nobody, so a plain string serves. Its length is bounded: a key of a
-/// megabyte would otherwise be copied once for each of the elements below it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct FieldPath(String);
+/// Paths are built on the way down and shared with nobody, so a plain text serves. Rules make far more of them than they
+/// report: one of usual length needs no allocation. Its length is bounded: a key of a megabyte would otherwise be copied
+/// once for each of the elements below it.
+#[derive(Clone)]
+pub struct FieldPath(Repr);
 
+#[derive(Clone)]
+enum Repr {
+    Short(ArrayString<SHORT>),
+    Long(String),
+}
+
+/// Paths up to this length are kept in place; most are shorter, those of a pod template included.
+const SHORT: usize = 84;
 /// The longest path; what is beyond it is cut off and shown as an ellipsis.
 const MAX_PATH: usize = 4 << 10;
 /// The longest value that an error shows; the rest is told as a number of bytes.
@@ -22,15 +34,15 @@ const MAX_SHOWN: usize = 16 << 10;
 impl FieldPath {
     /// The root: what is wrong is the object itself.
     pub fn root() -> Self {
-        Self(String::new())
+        Self(Repr::Short(ArrayString::new_const()))
     }
 
     pub fn new(name: &str) -> Self {
-        Self(name.to_owned())
+        Self::root().with(["", name, ""])
     }
 
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { self.with(["", name, ""]) } else { self.with([".", name, ""]) }
+        if self.as_str().is_empty() { self.with(["", name, ""]) } else { self.with([".", name, ""]) }
     }
 
     pub fn index(&self, index: usize) -> Self {
@@ -46,26 +58,38 @@ impl FieldPath {
         self.with(["[", key, "]"])
     }
 
-    /// With more at its end. Rules make far more paths than they report, so a path costs one allocation and no formatting.
+    /// With more at its end.
     fn with(&self, parts: [&str; 3]) -> Self {
-        let length = self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        let length = self.as_str().len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        if let Repr::Short(path) = &self.0
+            && length <= SHORT
+        {
+            let mut path = *path;
+            // The length was looked at: nothing is refused.
+            parts.iter().for_each(|part| path.push_str(part));
+            return Self(Repr::Short(path));
+        }
+        self.with_long(parts, length)
+    }
+
+    #[cold]
+    fn with_long(&self, parts: [&str; 3], length: usize) -> Self {
         if length > MAX_PATH {
             return self.cut(parts);
         }
         let mut path = String::with_capacity(length);
-        path.push_str(&self.0);
+        path.push_str(self.as_str());
         parts.iter().for_each(|part| path.push_str(part));
-        Self(path)
+        Self(Repr::Long(path))
     }
 
     /// With as much more as a path may have.
-    #[cold]
     fn cut(&self, parts: [&str; 3]) -> Self {
         const ELLIPSIS: &str = "...";
-        if self.0.ends_with(ELLIPSIS) {
+        if self.as_str().ends_with(ELLIPSIS) {
             return self.clone();
         }
-        let mut path = self.0.clone();
+        let mut path = self.as_str().to_owned();
         for part in parts {
             let shown = beginning(part, MAX_PATH.saturating_sub(path.len()));
             path.push_str(shown);
@@ -74,18 +98,47 @@ impl FieldPath {
             }
         }
         path.push_str(ELLIPSIS);
-        Self(path)
+        Self(Repr::Long(path))
     }
 
     pub fn as_str(&self) -> &str {
-        &self.0
+        match &self.0 {
+            Repr::Short(path) => path,
+            Repr::Long(path) => path,
+        }
+    }
+}
+
+impl Default for FieldPath {
+    fn default() -> Self {
+        Self::root()
+    }
+}
+
+impl PartialEq for FieldPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for FieldPath {}
+
+impl Hash for FieldPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Debug for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FieldPath").field(&self.as_str()).finish()
     }
 }
 
 impl fmt::Display for FieldPath {
     /// The root prints as `<nil>`, as a nil path does in kube-apiserver.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "<nil>" } else { &self.0 })
+        f.write_str(if self.as_str().is_empty() { "<nil>" } else { self.as_str() })
     }
 }
 
@@ -141,7 +194,7 @@ impl FieldErrorType {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     pub kind: FieldErrorType,
-    pub field: FieldPath,
+    pub field: Box<FieldPath>,
     /// Everything after `field: `.
     body: String,
 }
@@ -213,7 +266,7 @@ impl FieldError {
         let unit = if max_bytes == 1 { "byte" } else { "bytes" };
         Self {
             kind: FieldErrorType::TooLong,
-            field: field.clone(),
+            field: Box::new(field.clone()),
             body: format!("Too long: may not be more than {max_bytes} {unit}"),
         }
     }
@@ -223,7 +276,7 @@ impl FieldError {
         let unit = if max == 1 { "item" } else { "items" };
         Self {
             kind: FieldErrorType::TooMany,
-            field: field.clone(),
+            field: Box::new(field.clone()),
             body: format!("Too many: {actual}: must have at most {max} {unit}"),
         }
     }
@@ -254,7 +307,7 @@ impl FieldError {
             body.push_str(": ");
             push_bounded(&mut body, detail);
         }
-        Self { kind, field: field.clone(), body }
+        Self { kind, field: Box::new(field.clone()), body }
     }
 
     fn with_value(kind: FieldErrorType, field: &FieldPath, value: ErrorValue, detail: &str) -> Self {
@@ -264,7 +317,7 @@ impl FieldError {
             body.push_str(": ");
             push_bounded(&mut body, detail);
         }
-        Self { kind, field: field.clone(), body }
+        Self { kind, field: Box::new(field.clone()), body }
     }
 }
 

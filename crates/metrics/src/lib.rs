@@ -2,12 +2,14 @@
 
 mod exposed;
 mod summary;
+mod text;
 
 use prometheus::Registry;
 use prometheus::core::Collector;
 
 pub use exposed::{Exposed, ExposedOptions};
 pub use summary::{Summary, SummaryVec};
+pub use text::text;
 
 /// Registers a family and hands it back to be filled; clones fill the same family.
 ///

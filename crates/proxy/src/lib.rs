@@ -44,8 +44,8 @@ pub use relay::{Relay, relay};
 pub use remote_command::Streams;
 pub use target::{DialError, Target, Way, is_global_unicast, resolve};
 pub use tls::{
-    Verification, any_server, bundle_verifier, client_config, explain, key_of_first_version, tls12_signature,
-    tls13_signature, verify_first_version,
+    Verification, any_server, bundle_verifier, client_config, explain, key_of_first_version, known_server,
+    tls12_signature, tls13_signature, verify_first_version,
 };
 pub use translate::{translate, wants_translation};
 pub use tunnel::{tunnel, wants_tunnel};

@@ -54,6 +54,14 @@ pub fn any_server(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> 
     Verifier::anybody(provider)
 }
 
+/// A verifier that takes the certificates that `is_known` says to know, whatever names are in them.
+pub fn known_server(
+    is_known: impl Fn(&CertificateDer<'_>) -> bool + Send + Sync + 'static,
+    provider: Arc<CryptoProvider>,
+) -> Arc<dyn ServerCertVerifier> {
+    Verifier::known(Box::new(is_known), provider)
+}
+
 /// A verifier by the authorities of a bundle, which takes the certificates of the bundle themselves as well, as Go does:
 /// webpki refuses a server's certificate that is an authority's, which most that sign themselves are. Certificates that
 /// cannot be read are left out; fails where none can.

@@ -43,6 +43,7 @@ impl Resource {
         let attributes = self.attributes(context, Operation::Create, &name, "");
         // The namespace counts before admission looks at the object.
         ensure_namespace(self.namespace_of(context), &mut object)?;
+        object.note_empties(&context.notes);
         self.collection.admission.mutate(&attributes, &mut object, None, &context.notes).await?;
         if let Some(uids) = object::dedup_owner_references(&mut object) {
             context.warn(format!("{}{uids}", DUPLICATE_OWNERS_AFTER_ADMISSION));

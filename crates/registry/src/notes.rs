@@ -1,10 +1,11 @@
 //! What the server says of a request beside its answer: warnings to the client, annotations of the audit events.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use binnacle_request::{AuditLevel, Record};
+use binnacle_schema::decode::Empties;
 use parking_lot::Mutex;
 
 /// Where the verbs and admission plugins put such notes. Clones share one place.
@@ -24,6 +25,8 @@ struct Said {
     warnings: Mutex<Vec<String>>,
     /// See [`RequestNotes::note_unknown_fields`].
     unknown_fields: AtomicBool,
+    /// See [`RequestNotes::was_sent_empty`].
+    empties: OnceLock<Empties>,
 }
 
 /// More are never sent: what all headers together may hold is reached by far fewer.
@@ -68,6 +71,16 @@ impl RequestNotes {
     /// True when admission has put such fields in.
     pub(crate) fn has_unknown_fields(&self) -> bool {
         self.warnings.0.unknown_fields.load(Ordering::Relaxed)
+    }
+
+    /// Lists and maps of the object stood there empty.
+    pub(crate) fn note_empties(&self, empties: &Empties) {
+        self.warnings.0.empties.get_or_init(|| empties.clone());
+    }
+
+    /// True when the new object was sent with an empty map at a place: Go tells it from none until the object is written.
+    pub fn was_sent_empty(&self, path: &[&str]) -> bool {
+        self.warnings.0.empties.get().is_some_and(|empties| empties.holds_map(path))
     }
 
     /// Adds an annotation that the audit events of this request tell from a level on. The first value of a key stays.

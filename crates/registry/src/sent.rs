@@ -7,6 +7,8 @@ use std::ops::{Deref, DerefMut};
 use binnacle_schema::Value;
 use binnacle_schema::decode::Empties;
 
+use crate::notes::RequestNotes;
+
 /// An object that somebody sent, or that the server made itself and that holds nothing empty.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
@@ -19,6 +21,13 @@ impl Sent {
     pub(crate) fn new(object: Value, mut empties: Empties) -> Self {
         empties.mark_items(&object);
         Self { object, empties }
+    }
+
+    /// Tells admission which maps were sent empty.
+    pub(crate) fn note_empties(&self, notes: &RequestNotes) {
+        if self.empties.has_maps() {
+            notes.note_empties(&self.empties);
+        }
     }
 
     /// Gives the object back the lists that were sent empty: a kind can tell them when it prepares the object. Maps wait

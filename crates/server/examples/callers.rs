@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use binnacle_authn::service_account::{BoundKind, BoundObjects, LegacySecret, ObjectState};
+use binnacle_authn::service_account::{BoundKind, BoundObjects, FixedKeys, LegacySecret, ObjectState};
 use binnacle_authn::{
     Anonymous, Authenticator, AuthnError, Authorities, Bearer, CacheTimes, Credentials, FailFast,
     ServiceAccountMetrics, ServiceAccountOptions, ServiceAccountTokens, TokenCache, TokenCacheMetrics, TokenFile,
@@ -84,7 +84,7 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
     let audiences = vec![ISSUER.into()];
     let options = ServiceAccountOptions {
         issuers: vec![ISSUER.into()],
-        keys: vec![key.public().clone()],
+        keys: Arc::new(FixedKeys(vec![key.public().clone()])),
         audiences: audiences.clone(),
         lookup: true,
     };

@@ -33,7 +33,7 @@ mod version;
 pub use answer::{FailureWriter, json_failure, plain_text};
 pub use chain::{Chain, ChainConfig, ChainOptions, Tracked};
 pub use connections::ConnectionLimits;
-pub use debug::{DebugFlag, DebugFlagsLink, LogsLink, ZPagesLink};
+pub use debug::{DebugFlag, DebugFlagsLink, DebugSocket, DebugTextLink, HeapProfile, LogsLink, PprofLink, ZPagesLink};
 pub use filters::authenticate::Authentication;
 pub use filters::cors::Cors;
 pub use filters::inflight::InFlightLimits;

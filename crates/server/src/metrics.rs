@@ -10,17 +10,15 @@ use binnacle_authz::{AuthzError, Decision};
 use binnacle_features::Gates;
 use binnacle_metrics::{Exposed, keep};
 use binnacle_request::latency::Part;
-use binnacle_request::{
-    BoxFuture, Facts, Link, Preferences, Query, Record, RecordSink, Request, RequestInfo, Response, User,
-};
+use binnacle_request::{BoxFuture, Facts, Link, Query, Record, RecordSink, Request, RequestInfo, Response, User};
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use prometheus::{
     Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder, exponential_buckets, linear_buckets,
+    exponential_buckets, linear_buckets,
 };
 
-use crate::answer::{Refusal, json_failure, plain_text};
+use crate::answer::plain_text;
 use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
@@ -291,11 +289,11 @@ impl Metrics {
     }
 
     /// All families in the text format.
-    fn text(&self, exposed: &Exposed) -> Result<String, prometheus::Error> {
+    fn text(&self, exposed: &Exposed) -> String {
         for (kind, label) in [(Kind::ReadOnly, "readOnly"), (Kind::Mutating, "mutating")] {
             self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
-        TextEncoder::new().encode_to_string(&exposed.families(self.registry.gather()))
+        binnacle_metrics::text(&exposed.families(self.registry.gather()))
     }
 }
 
@@ -486,18 +484,12 @@ fn feature_gates(gates: &Gates) -> Result<GaugeVec, prometheus::Error> {
 }
 
 /// Answers with families in the text format of Prometheus.
-pub(crate) fn exposition(text: Result<String, prometheus::Error>, request: &Request) -> Response {
+pub(crate) fn exposition(text: String, request: &Request) -> Response {
     request.record.note(|facts| facts.served = true);
-    match text {
-        Ok(text) => {
-            let mut response = plain_text(text);
-            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-            response.headers_mut().insert(CONTENT_TYPE, kind);
-            response
-        }
-        Err(error) => Refusal::Text(http::StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-            .into_response(json_failure, &Preferences::of_request(request)),
-    }
+    let mut response = plain_text(text);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 /// Serves `/metrics`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_metrics::{Exposed, keep};
 use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
-use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Gauge, IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use crate::metrics::exposition;
 use crate::metrics::process::{START_TIME, START_TIME_HELP, start_time};
@@ -39,8 +39,8 @@ impl HealthMetrics {
         self.total.with_label_values(&[name, if well { "success" } else { "error" }, endpoint]).inc();
     }
 
-    fn text(&self, exposed: &Exposed) -> Result<String, prometheus::Error> {
-        TextEncoder::new().encode_to_string(&exposed.enabled(self.registry.gather()))
+    fn text(&self, exposed: &Exposed) -> String {
+        binnacle_metrics::text(&exposed.enabled(self.registry.gather()))
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
         {
             metrics.observe(endpoint, name, well);
         }
-        let text = metrics.text(&Exposed::default()).unwrap();
+        let text = metrics.text(&Exposed::default());
         for line in [
             "# TYPE kubernetes_healthcheck gauge",
             "# TYPE kubernetes_healthchecks_total counter",

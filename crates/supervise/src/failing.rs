@@ -38,6 +38,18 @@ pub fn failing() -> Vec<&'static str> {
     names
 }
 
+/// How many tasks of a name there are.
+static RUNNING: Mutex<BTreeMap<&'static str, usize>> = Mutex::new(BTreeMap::new());
+
+fn counts() -> MutexGuard<'static, BTreeMap<&'static str, usize>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The supervised tasks that have not ended, by name, with how many there are of each.
+pub fn running() -> Vec<(&'static str, usize)> {
+    counts().iter().map(|(name, count)| (*name, *count)).collect()
+}
+
 /// The beginnings of one task. It is forgotten with the value.
 pub(super) struct Beginnings {
     id: u64,
@@ -51,6 +63,7 @@ impl Beginnings {
     pub(super) fn new(name: &'static str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        *counts().entry(name).or_default() += 1;
         Self { id, name, begun: Instant::now(), pause: FIRST_PAUSE, restarts: 0 }
     }
 
@@ -76,6 +89,14 @@ impl Beginnings {
 
 impl Drop for Beginnings {
     fn drop(&mut self) {
+        let mut counts = counts();
+        if let Some(count) = counts.get_mut(self.name) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(self.name);
+            }
+        }
+        drop(counts);
         if self.restarts > 0 {
             unstable().remove(&self.id);
         }
@@ -85,6 +106,19 @@ impl Drop for Beginnings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn tasks_are_counted_while_they_run() {
+        let count = || running().iter().find(|(name, _)| *name == "counted").map(|(_, count)| *count);
+        let begin = || super::super::supervise("counted", std::future::pending::<()>);
+        let (mut one, mut two) = (Box::pin(begin()), Box::pin(begin()));
+        let _ = (futures::poll!(&mut one), futures::poll!(&mut two));
+        assert_eq!(count(), Some(2));
+        drop(one);
+        assert_eq!(count(), Some(1));
+        drop(two);
+        assert_eq!(count(), None);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn often_is_told_until_the_task_goes_on() {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use self::failing::Beginnings;
-pub use self::failing::failing;
+pub use self::failing::{failing, running};
 
 use futures::FutureExt;
 use prometheus::{IntCounterVec, Opts, Registry};

@@ -31,6 +31,8 @@ pub struct Surroundings {
     pub clock: Option<ShiftedClock>,
     /// How many files and sockets it may have open.
     pub descriptors: Option<u32>,
+    /// More variables of its environment.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 impl Server {
@@ -245,6 +247,7 @@ fn spawn(arguments: &[String], temp: &TempDir, surroundings: &Surroundings) -> R
     if let Some(descriptors) = surroundings.descriptors {
         command = limited(&command, descriptors);
     }
+    command.envs(surroundings.environment.iter().map(|(name, value)| (name, value)));
     command.stdout(Stdio::piped());
     let log = temp.path().join("stderr");
     command.stderr(std::fs::File::create(&log).unwrap());

@@ -34,8 +34,8 @@ use crate::pods::{Binding, Eviction};
 use crate::proxies::{Behind, Proxy};
 use crate::reviews::{AccessReview, RulesReview, SelfReview, Subject, TokenReview};
 use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
-pub use crate::token_request::TokenIssuer;
 use crate::token_request::TokenRequest;
+pub use crate::token_request::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 
 /// What the handlers need of the server that they are part of.
 #[derive(Clone)]

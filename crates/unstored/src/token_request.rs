@@ -29,22 +29,36 @@ const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 /// Kubelets ask for this life on behalf of pods whose tokens were mounted by admission. Old clients in them never read the
 /// file again, so such tokens really live for a year, and their use after this time is noted.
-const INJECTED_SECONDS: i64 = 3607;
-const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
+pub const INJECTED_SECONDS: i64 = 3607;
+/// How long they really live, if nothing limits it.
+pub const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 const ISSUED_ID: &str = "authentication.kubernetes.io/issued-credential-id";
 
 /// How tokens are made.
 #[derive(Clone)]
 pub struct TokenIssuer {
-    pub key: Arc<PrivateKey>,
+    pub signer: Arc<dyn TokenSigner>,
     /// `--service-account-issuer`, the first.
     pub issuer: Text,
     /// `--api-audiences`: for whom, when a request does not say.
     pub audiences: Vec<Text>,
     /// `--service-account-max-token-expiration`, in seconds; 0 for no limit.
     pub max_seconds: i64,
-    /// `--service-account-extend-token-expiration`.
-    pub extends: bool,
+    /// `--service-account-extend-token-expiration`: how many seconds tokens of pods really live.
+    pub extended: Option<i64>,
+}
+
+/// Signs claims as a compact token.
+pub trait TokenSigner: Send + Sync {
+    /// The token, or why there is none.
+    fn sign<'a>(&'a self, claims: &'a serde_json::Value) -> BoxFuture<'a, Result<String, String>>;
+}
+
+impl TokenSigner for PrivateKey {
+    fn sign<'a>(&'a self, claims: &'a serde_json::Value) -> BoxFuture<'a, Result<String, String>> {
+        let token = Self::sign(self, claims).map_err(|error| error.to_string());
+        Box::pin(async { token })
+    }
 }
 
 pub(crate) struct TokenRequest {
@@ -87,12 +101,14 @@ impl TokenRequest {
             seconds = longest;
         }
         let audiences = audiences(&posted.object);
-        let extends = self.issuer.extends
-            && bound.pod.is_some()
+        let is_mounted = bound.pod.is_some()
             && seconds == INJECTED_SECONDS
             && audiences.iter().all(|audience| self.issuer.audiences.iter().any(|own| own == audience));
         let now = posted.context.now_seconds();
-        let (life, warn_after) = if extends { (EXTENDED_SECONDS, Some(now + seconds)) } else { (seconds, None) };
+        let (life, warn_after) = match self.issuer.extended {
+            Some(extended) if is_mounted => (extended, Some(now + seconds)),
+            _ => (seconds, None),
+        };
 
         let id = uuid::Uuid::new_v4().to_string();
         let mut own = Map::new();
@@ -116,7 +132,7 @@ impl TokenRequest {
             "jti": id,
             "kubernetes.io": own,
         });
-        let token = self.issuer.key.sign(&claims);
+        let token = self.issuer.signer.sign(&claims).await;
         let token = token.map_err(|error| Status::internal(format!("failed to generate token: {error}")))?;
         record.annotate(ISSUED_ID, &format!("JTI={id}"));
 

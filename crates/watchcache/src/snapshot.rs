@@ -292,8 +292,8 @@ fn bounds(namespace: Option<&str>, start: &str) -> (String, String) {
     match namespace {
         None => (start.to_owned(), String::new()),
         Some(namespace) => {
-            let first = format!("{namespace}/");
-            let end = format!("{namespace}0");
+            let first = [namespace, "/"].concat();
+            let end = [namespace, "0"].concat();
             (if start > first.as_str() { start.to_owned() } else { first }, end)
         }
     }

@@ -187,6 +187,10 @@ impl Client {
             reset,
         };
         let exchange = async {
+            let _turn = match &self.target.own {
+                Some(itself) => itself.turn().await,
+                None => None,
+            };
             let response = self.pool.request(request).await.map_err(|error| {
                 let connect = error.source().and_then(|source| source.downcast_ref::<ConnectError>());
                 match connect {

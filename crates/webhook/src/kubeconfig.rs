@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{io_error, read_error};
 use binnacle_schema::{Limits, Value, yaml};
 
-use crate::target::{Credential, Identity, Target, TargetError};
+use crate::target::{Credential, Identity, IdentityFiles, Target, TargetError};
 
 /// Why a file says nothing usable.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ pub(crate) fn credentials(user: &Value, dir: &Path) -> Result<(Option<Identity>,
     let certificate = data_or_file(user, "client-certificate", dir)?;
     let key = data_or_file(user, "client-key", dir)?;
     let identity = match (certificate, key) {
-        (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
+        (Some(certificate), Some(key)) => Some(Identity { certificate, key, files: identity_files(user, dir) }),
         (None, None) => None,
         (Some(_), None) => {
             let missing = "client-key-data or client-key must be specified to use the clientCert authentication method";
@@ -118,6 +118,15 @@ pub(crate) fn credentials(user: &Value, dir: &Path) -> Result<(Option<Identity>,
         Credential::None
     };
     Ok((identity, credential))
+}
+
+/// The files of a client certificate and its key, where neither stands in the kubeconfig file itself.
+fn identity_files(user: &Value, dir: &Path) -> Option<IdentityFiles> {
+    let [certificate, key] = ["client-certificate", "client-key"].map(|name| {
+        let in_file = user.str_at(&[format!("{name}-data").as_str()]).is_empty();
+        in_file.then(|| resolve(dir, user.str_at(&[name])))
+    });
+    Some(IdentityFiles { certificate: certificate?, key: key? })
 }
 
 /// `NAME-data` as base64, or else the file that `NAME` names.

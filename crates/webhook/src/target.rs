@@ -7,6 +7,7 @@ use std::sync::Arc;
 use binnacle_egress::Dialer;
 use http::Uri;
 
+use crate::itself::Itself;
 use crate::service::Service;
 
 /// A webhook's address and all that a call of it needs.
@@ -25,6 +26,8 @@ pub struct Target {
     pub http1: bool,
     /// True when any certificate will do.
     pub insecure: bool,
+    /// Set where this server calls itself: no certificates but its own count then.
+    pub own: Option<Itself>,
     pub identity: Option<Identity>,
     pub credential: Credential,
     /// The proxy that connections leave by, if not directly.
@@ -36,6 +39,15 @@ pub struct Target {
 pub struct Identity {
     pub certificate: Vec<u8>,
     pub key: Vec<u8>,
+    /// Where they were read from, if both stand in files: new connections show what is there by then.
+    pub files: Option<IdentityFiles>,
+}
+
+/// The files of a client certificate and its key.
+#[derive(Clone, Debug)]
+pub struct IdentityFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 /// What the `Authorization` header says.
@@ -71,6 +83,7 @@ impl Target {
             service: None,
             http1: false,
             insecure: false,
+            own: None,
             identity: None,
             credential: Credential::None,
             dialer: None,

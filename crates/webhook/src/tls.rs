@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use binnacle_proxy::{any_server, bundle_verifier};
+use binnacle_proxy::{ClientIdentity, any_server, bundle_verifier, known_server};
 use rustls::crypto::ring;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::target::{Target, TargetError};
+use crate::target::{Identity, Target, TargetError};
 
 pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
     let failed = |error: String| TargetError(format!("tls: {error}"));
@@ -16,7 +16,11 @@ pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(error.to_string()))?;
-    let builder = if target.insecure {
+    let builder = if let Some(own) = &target.own {
+        let own = own.clone();
+        let verifier = known_server(move |certificate| own.shows(certificate), provider);
+        builder.dangerous().with_custom_certificate_verifier(verifier)
+    } else if target.insecure {
         builder.dangerous().with_custom_certificate_verifier(any_server(provider))
     } else if let Some(pem) = &target.authorities {
         let verifier = bundle_verifier(bundle(pem)?, provider).map_err(|error| failed(error.to_string()))?;
@@ -26,6 +30,10 @@ pub(crate) fn config(target: &Target) -> Result<ClientConfig, TargetError> {
     };
     let mut config = match &target.identity {
         None => builder.with_no_client_auth(),
+        Some(Identity { files: Some(files), .. }) => {
+            let identity = ClientIdentity::load(&files.certificate, &files.key);
+            builder.with_client_cert_resolver(Arc::new(identity.map_err(|error| TargetError(error.to_string()))?))
+        }
         Some(identity) => {
             let chain = CertificateDer::pem_slice_iter(&identity.certificate)
                 .collect::<Result<Vec<_>, _>>()

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use binnacle_request::BoxFuture;
 use binnacle_testkit::Hook;
-use binnacle_webhook::{Backoff, Client, Target, WebhookError, parse};
+use binnacle_webhook::{
+    Backoff, Client, Credential, Itself, OwnCertificates, Service, ServiceResolver, Target, WebhookError, parse,
+};
 use http::Response;
 
 async fn answering(code: u16, body: &'static str) -> Hook {
@@ -112,4 +115,77 @@ async fn tried_again() {
     let client = client(&hook, "");
     Backoff::starting_at(Duration::from_millis(1)).run(|| client.post("{}")).await.unwrap();
     assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+/// Says that every service is one server of this machine.
+#[derive(Debug)]
+struct At(String);
+
+impl ServiceResolver for At {
+    fn resolve<'a>(&'a self, _: &'a str, _: &'a str, _: u16) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async { Ok(self.0.clone()) })
+    }
+}
+
+/// A client for calls of this server itself, which `hook` stands for.
+fn own_client(hook: &Hook, is_own: bool, most: usize) -> Client {
+    let resolver: Arc<dyn ServiceResolver> = Arc::new(At(hook.address.to_string()));
+    let target = Target::new("https://kubernetes.default.svc/path").unwrap();
+    let service = Service::of_own_url(&resolver, &target.url);
+    let credential = Credential::Bearer("own".to_owned());
+    let itself = Itself::new(credential, OwnCertificates::new(move |_| is_own), most);
+    Client::new(Target { service, ..target }.as_itself(itself), Duration::from_secs(1)).unwrap()
+}
+
+#[tokio::test]
+async fn calls_of_itself() {
+    let hook =
+        Hook::start(|request| async move { Response::new(request.headers()["authorization"].as_bytes().to_vec()) })
+            .await;
+    assert_eq!(own_client(&hook, true, 1).post("{}").await.unwrap().body, "Bearer own");
+    // Nobody else gets the credential.
+    let error = own_client(&hook, false, 1).post("{}").await.unwrap_err().to_string();
+    assert!(error.contains("tls: failed to verify certificate"), "{error}");
+}
+
+/// A server that calls itself from calls of itself is held up by their bound: what waits ends by its time.
+#[tokio::test]
+async fn calls_of_itself_are_bounded() {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = calls.clone();
+    let hook = Hook::start(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        std::future::pending()
+    })
+    .await;
+    let client = own_client(&hook, true, 3);
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let client = client.clone();
+        waiting.spawn(async move { client.post("{}").await });
+    }
+    for answered in waiting.join_all().await {
+        assert!(matches!(answered, Err(WebhookError::TimedOut { .. })), "{answered:?}");
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn which_urls_are_this_server() {
+    let resolver: Arc<dyn ServiceResolver> = Arc::new(At(String::new()));
+    for (url, is_own) in [
+        ("https://kubernetes.default.svc", true),
+        ("https://kubernetes.default.svc:443/a/b", true),
+        ("https://kubernetes.default.svc:6443", false),
+        ("http://kubernetes.default.svc", false),
+        ("https://kubernetes.default.svc.", false),
+        ("https://Kubernetes.default.svc", false),
+        ("https://kubernetes.default", false),
+        ("https://kubernetes.default.svc.cluster.local", false),
+        ("https://kubernetes.default.svc@evil.test", false),
+        ("https://evil.test/kubernetes.default.svc", false),
+    ] {
+        let service = url.parse().ok().and_then(|url| Service::of_own_url(&resolver, &url));
+        assert_eq!(service.is_some(), is_own, "{url}");
+    }
 }

@@ -65,7 +65,7 @@ impl Plugin for RuntimeClass {
                 Some(class) if quantities(class, FIXED) != quantities(object, OVERHEAD) => {
                     Err(forbidden(request.attributes, object, OVERHEAD_DIFFERS))
                 }
-                None if has(object, OVERHEAD) => {
+                None if has(object, OVERHEAD) || request.was_sent_empty(OVERHEAD) => {
                     let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
                     Err(forbidden(request.attributes, object, why))
                 }

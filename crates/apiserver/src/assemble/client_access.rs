@@ -78,16 +78,21 @@ impl ClientAccess {
             Shape::Authority(_) => "KUBECONFIG".to_owned(),
         };
         let own_key = files.path("sa.key");
-        let signing = config.authentication.service_accounts.signing_key_file.as_deref().unwrap_or(&own_key);
+        let accounts = &config.authentication.service_accounts;
+        let signing = match accounts.signing_endpoint {
+            // Nobody has the key but the signer.
+            Some(_) => String::new(),
+            None => {
+                let key = accounts.signing_key_file.as_deref().unwrap_or(&own_key);
+                format!(" --service-account-private-key-file {}", quoted(key))
+            }
+        };
         let root = match &tls {
             DefaultCertificate::Files(files) => files.certificate.clone(),
             DefaultCertificate::Made(_) => files.path("ca-bundle.crt"),
         };
-        let controllers = format!(
-            "kube-controller-manager --kubeconfig {identity} --service-account-private-key-file {} --root-ca-file {}",
-            quoted(signing),
-            quoted(&root),
-        );
+        let controllers =
+            format!("kube-controller-manager --kubeconfig {identity}{signing} --root-ca-file {}", quoted(&root),);
         let path = match &kubeconfig {
             Shape::Kubeconfig(path) => Some(path.clone()),
             Shape::Authority(_) => None,

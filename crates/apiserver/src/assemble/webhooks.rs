@@ -1,6 +1,7 @@
 //! The plugins of admission webhooks, and the configurations that they follow.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use binnacle_admission::{Lookup, Options, Plugin};
 use binnacle_admission_expressions::MatchConditionMetrics;
@@ -9,8 +10,12 @@ use binnacle_authz::Authorizer;
 use binnacle_controlplane::follow_webhooks;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
-use binnacle_webhook::{ServiceResolver, Users};
+use binnacle_server::{Certificates, DebugTextLink};
+use binnacle_webhook::{Credential, Itself, OwnCertificates, ServiceResolver, Users};
 use tokio::task::JoinSet;
+
+/// How many calls of webhooks this server makes of itself at a time: what two limits of requests in flight are by default.
+const MOST_OWN_CALLS: usize = 600;
 
 /// Both plugins, as far as they are asked.
 pub(super) struct AdmissionWebhooks {
@@ -52,10 +57,23 @@ impl AdmissionWebhooks {
         self.sources.iter().for_each(|source| follow_webhooks(source, resources, tasks, shutdown));
     }
 
+    /// The table of webhooks for who looks into the server.
+    pub(super) fn page(&self) -> DebugTextLink {
+        let sources = self.sources();
+        DebugTextLink::new("/debug/admission_webhooks", move || Webhooks::table(&sources, Instant::now()))
+    }
+
     /// What health checks ask whether it has been read.
     pub(super) fn sources(&self) -> Vec<Arc<Webhooks>> {
         self.sources.clone()
     }
+}
+
+/// How this server is called as a webhook: as itself, by a token that nobody else knows.
+pub(super) fn itself(token: &str, certificates: &Arc<Certificates>) -> Itself {
+    let shown = certificates.clone();
+    let certificates = OwnCertificates::new(move |certificate| shown.shows(certificate));
+    Itself::new(Credential::Bearer(token.to_owned()), certificates, MOST_OWN_CALLS)
 }
 
 /// What plugins need of the server around them, with families of metrics of its own.

@@ -29,6 +29,8 @@ pub struct ServiceAccounts {
     pub issuers: Vec<String>,
     pub key_files: Vec<PathBuf>,
     pub signing_key_file: Option<PathBuf>,
+    /// The socket of another process that signs, which has the keys then.
+    pub signing_endpoint: Option<String>,
     pub jwks_uri: Option<String>,
     pub lookup: bool,
     pub extends: bool,
@@ -100,6 +102,7 @@ impl Default for ServiceAccounts {
             issuers: vec!["https://kubernetes.default.svc".to_owned()],
             key_files: Vec::new(),
             signing_key_file: None,
+            signing_endpoint: None,
             jwks_uri: None,
             lookup: true,
             extends: true,

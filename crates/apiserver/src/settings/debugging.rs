@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
 pub struct Debugging {
-    /// True when `/debug/flags` serves the flags that the host lets be set ([`Host::debug_flags`](super::Host::debug_flags)).
+    /// True when `/debug/pprof` serves profiles, and `/debug/flags` the flags that the host lets be set
+    /// ([`Host::debug_flags`](super::Host::debug_flags)).
     pub profiling: bool,
+    /// A socket on which both are served to who may open it.
+    pub socket: Option<PathBuf>,
     /// A file with a TracingConfiguration.
     pub tracing_config: Option<PathBuf>,
     /// A file with an EgressSelectorConfiguration.
@@ -14,6 +17,6 @@ pub struct Debugging {
 
 impl Default for Debugging {
     fn default() -> Self {
-        Self { profiling: true, tracing_config: None, egress_config: None }
+        Self { profiling: true, socket: None, tracing_config: None, egress_config: None }
     }
 }

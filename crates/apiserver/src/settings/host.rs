@@ -1,6 +1,6 @@
 //! What a server may use of the process that it runs in, and do to it.
 
-use binnacle_server::DebugFlag;
+use binnacle_server::{DebugFlag, HeapProfile};
 
 /// What is left to whoever owns the process.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Host {
     pub flags: Vec<(String, String)>,
     /// What can be set while the server runs, at `/debug/flags`.
     pub debug_flags: Vec<DebugFlag>,
+    /// Makes profiles of the memory in use, at `/debug/pprof/heap`: only the process knows its allocator.
+    pub heap_profile: Option<HeapProfile>,
 }
 
 /// What happens when the disk of an embedded store fails: nothing may be written on top of what may or may not be there,

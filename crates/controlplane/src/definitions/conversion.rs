@@ -72,6 +72,10 @@ impl ConversionWebhook {
             name: service.str_at(&["name"]).to_owned(),
             port: service_port(service),
         });
+        target.service = target.service.or_else(|| Service::of_own_url(&self.resolver, &target.url));
+        if let Some(itself) = target.service.as_ref().and_then(Service::itself) {
+            return Client::new(target.as_itself(itself), TIMEOUT).map_err(|error| error.to_string());
+        }
         let bundle = config.map(|config| config.str_at(&["caBundle"])).unwrap_or_default();
         let bundle = BASE64_STANDARD.decode(bundle).map_err(|error| error.to_string())?;
         // Blanks alone are no authorities.

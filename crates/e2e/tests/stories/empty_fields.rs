@@ -116,3 +116,20 @@ async fn go_decides_what_is_told() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A pod's overhead that is sent empty is one that no runtime class has given it; none, or null, is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn empty_overhead_is_an_overhead() {
+    let server = Server::start(&["--ephemeral", "--disable-admission-plugins=ServiceAccount"]);
+    for (overhead, status) in [(r#","overhead":{}"#, 403), (r#","overhead":null"#, 201), ("", 201)] {
+        let pod = format!(
+            r#"{{"metadata":{{"name":"p"}},"spec":{{"automountServiceAccountToken":false{overhead},
+                "containers":[{{"name":"c","image":"i"}}]}}}}"#
+        );
+        let headers = [("content-type", "application/json")];
+        let path = "/api/v1/namespaces/default/pods?dryRun=All";
+        let answer = server.client().await.send("POST", path, &headers, pod).await.unwrap();
+        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+        assert_eq!((answer.status, answer.body.contains(why)), (status, status == 403), "{overhead}: {}", answer.body);
+    }
+}

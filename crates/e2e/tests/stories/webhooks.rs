@@ -2,13 +2,14 @@
 
 mod answers;
 mod custom;
+mod itself;
 mod time;
 
 use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use binnacle_testkit::{Hook, Server, wait_until};
+use binnacle_testkit::{Hook, Server, TempDir, wait_until};
 use http::{Request, Response};
 use parking_lot::Mutex;
 use serde_json::{Value, json};

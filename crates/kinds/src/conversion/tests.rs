@@ -1,6 +1,6 @@
 use binnacle_schema::{Limits, Message, Ty, Value, decode, json};
 
-use super::{CONVERSIONS, conversion};
+use super::{CONVERSIONS, conversion, removed};
 use crate::tables;
 
 /// Decodes an object as a client sends it.
@@ -292,5 +292,150 @@ fn described_versions_are_converted() {
         from(&mut object);
         assert_eq!(object.str_at(&["apiVersion"]), api_version(&d.group, &d.version));
         assert_eq!(object.str_at(&["kind"]), d.kind);
+    }
+}
+
+/// Each version of a stored kind that the tables know can be read.
+#[test]
+fn removed_versions_are_read() {
+    let described: Vec<_> = binnacle_resources::all().collect();
+    let mut seen = 0;
+    for kind in tables::kinds() {
+        // What was in `extensions` is in other groups now.
+        let is_group = |group: &str| group == kind.group || kind.group == "extensions";
+        let stored =
+            described.iter().filter_map(|d| d.storage.as_ref()).find(|s| s.kind == kind.kind && is_group(&s.group));
+        let Some(stored) = stored else { continue };
+        let name = (kind.group, kind.version, kind.kind);
+        if (&*stored.group, &*stored.version) == (kind.group, kind.version) {
+            continue;
+        }
+        let Some((to, from)) = conversion(kind.group, kind.version, kind.kind) else { panic!("{name:?}") };
+        let mut object = Value::default();
+        to(&mut object);
+        let written = format!("{}/{}", stored.group, stored.version);
+        assert_eq!(object.str_at(&["apiVersion"]).trim_start_matches('/'), written.trim_start_matches('/'), "{name:?}");
+        from(&mut object);
+        assert_eq!(object.str_at(&["apiVersion"]), format!("{}/{}", kind.group, kind.version), "{name:?}");
+        seen += 1;
+    }
+    assert!(seen > removed::CONVERSIONS.len(), "{seen}");
+}
+
+/// What was said in a version that is not served any more, and what it says today.
+#[test]
+fn removed_versions_say_the_same() {
+    const PDB: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
+    let rollback = r#""metadata":{"annotations":{"deprecated.deployment.rollback.to":"3"}},"spec":{"replicas":1}"#;
+    let generation =
+        r#""metadata":{"annotations":{"deprecated.daemonset.template.generation":"4"}},"spec":{"minReadySeconds":1}"#;
+    let any = format!(r#""spec":{{"selector":{{"matchExpressions":[{{"key":"{PDB}","operator":"DoesNotExist"}}]}}}}"#);
+    let none = format!(r#""spec":{{"selector":{{"matchExpressions":[{{"key":"{PDB}","operator":"Exists"}}]}}}}"#);
+    let rbac = "rbac.authorization.k8s.io";
+    for [group, version, stored, kind, old, new] in [
+        ["apps", "v1beta1", "apps", "Deployment", r#""spec":{"replicas":1,"rollbackTo":{"revision":3}}"#, rollback],
+        [
+            "extensions",
+            "v1beta1",
+            "apps",
+            "Deployment",
+            r#""spec":{"replicas":1,"rollbackTo":{"revision":3}}"#,
+            rollback,
+        ],
+        [
+            "extensions",
+            "v1beta1",
+            "apps",
+            "DaemonSet",
+            r#""spec":{"minReadySeconds":1,"templateGeneration":4}"#,
+            generation,
+        ],
+        [
+            "extensions",
+            "v1beta1",
+            "networking.k8s.io",
+            "Ingress",
+            r#""spec":{"backend":{"serviceName":"s","servicePort":80},"rules":[{"http":{"paths":[
+                {"path":"/","pathType":"Prefix","backend":{"serviceName":"t","servicePort":"web"}}]}}]}"#,
+            r#""spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}},"rules":[{"http":{"paths":[
+                {"path":"/","pathType":"Prefix","backend":{"service":{"name":"t","port":{"name":"web"}}}}]}}]}"#,
+        ],
+        [
+            "discovery.k8s.io",
+            "v1beta1",
+            "discovery.k8s.io",
+            "EndpointSlice",
+            r#""endpoints":[{"addresses":["192.0.2.1"],"nodeName":"n",
+                "topology":{"kubernetes.io/hostname":"n","topology.kubernetes.io/zone":"z","rack":"r"}}]"#,
+            r#""endpoints":[{"addresses":["192.0.2.1"],"nodeName":"n","zone":"z","deprecatedTopology":{"rack":"r"}}]"#,
+        ],
+        [
+            "flowcontrol.apiserver.k8s.io",
+            "v1beta2",
+            "flowcontrol.apiserver.k8s.io",
+            "PriorityLevelConfiguration",
+            r#""spec":{"type":"Limited","limited":{"assuredConcurrencyShares":7}}"#,
+            r#""spec":{"type":"Limited","limited":{"nominalConcurrencyShares":7}}"#,
+        ],
+        [
+            "flowcontrol.apiserver.k8s.io",
+            "v1beta3",
+            "flowcontrol.apiserver.k8s.io",
+            "PriorityLevelConfiguration",
+            r#""metadata":{"annotations":{"flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares":"","a":"b"}},
+                "spec":{"type":"Limited","limited":{"nominalConcurrencyShares":0}}"#,
+            r#""metadata":{"annotations":{"a":"b"}},"spec":{"type":"Limited","limited":{"nominalConcurrencyShares":0}}"#,
+        ],
+        [
+            "node.k8s.io",
+            "v1alpha1",
+            "node.k8s.io",
+            "RuntimeClass",
+            r#""spec":{"runtimeHandler":"h","scheduling":{"nodeSelector":{"a":"b"}}}"#,
+            r#""handler":"h","scheduling":{"nodeSelector":{"a":"b"}}"#,
+        ],
+        ["policy", "v1beta1", "policy", "PodDisruptionBudget", r#""spec":{"selector":{}}"#, none.as_str()],
+        ["policy", "v1beta1", "policy", "PodDisruptionBudget", any.as_str(), r#""spec":{"selector":{}}"#],
+        [
+            rbac,
+            "v1alpha1",
+            rbac,
+            "RoleBinding",
+            r#""subjects":[{"kind":"User","apiVersion":"rbac.authorization.k8s.io/v1alpha1","name":"u"}]"#,
+            r#""subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"u"}]"#,
+        ],
+    ] {
+        check((group, version, kind, old), (stored, "v1", kind, new));
+    }
+}
+
+/// Where an object of then says nothing, it means what it meant then.
+#[test]
+fn defaults_of_removed_versions() {
+    let group = "admissionregistration.k8s.io";
+    for (kind, more) in
+        [("ValidatingWebhookConfiguration", ""), ("MutatingWebhookConfiguration", r#","reinvocationPolicy":"Never""#)]
+    {
+        let (to, _) = conversion(group, "v1beta1", kind).expect("conversion");
+        let mut old = object(group, "v1beta1", kind, r#""webhooks":[{"name":"a.b.c","clientConfig":{}}]"#);
+        to(&mut old);
+        let new = format!(
+            r#""webhooks":[{{"name":"a.b.c","clientConfig":{{}},"failurePolicy":"Ignore","matchPolicy":"Exact","sideEffects":"Unknown",
+            "timeoutSeconds":30,"admissionReviewVersions":["v1beta1"]{more}}}]"#
+        );
+        assert_eq!(json::to_string(&old), json::to_string(&object(group, "v1", kind, &new)));
+    }
+    let rbac = "rbac.authorization.k8s.io";
+    let (to, _) = conversion(rbac, "v1alpha1", "ClusterRoleBinding").expect("conversion");
+    let mut old = object(rbac, "v1alpha1", "ClusterRoleBinding", r#""subjects":[{"kind":"User","name":"*"}]"#);
+    to(&mut old);
+    let new = r#""subjects":[{"kind":"Group","apiGroup":"rbac.authorization.k8s.io","name":"system:authenticated"}]"#;
+    assert_eq!(json::to_string(&old), json::to_string(&object(rbac, "v1", "ClusterRoleBinding", new)));
+    let level = "flowcontrol.apiserver.k8s.io";
+    for version in ["v1beta1", "v1beta2", "v1beta3"] {
+        let (to, _) = conversion(level, version, "PriorityLevelConfiguration").expect("conversion");
+        let mut old = object(level, version, "PriorityLevelConfiguration", r#""spec":{"type":"Limited","limited":{}}"#);
+        to(&mut old);
+        assert_eq!(old.int_at(&["spec", "limited", "nominalConcurrencyShares"]), Some(30), "{version}");
     }
 }

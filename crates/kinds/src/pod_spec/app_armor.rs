@@ -58,8 +58,9 @@ pub(super) fn template_warning(spec: &Value, container: &Value, metadata: &Value
 
 fn annotation_without_field<'a>(container: &Value, metadata: &'a Value) -> Option<&'a str> {
     let has_field = container.at(&["securityContext", "appArmorProfile"]).is_some_and(|profile| !profile.is_null());
+    let annotations = metadata.object_at(&["annotations"]).filter(|_| !has_field)?;
     let name = format!("{ANNOTATION_PREFIX}{}", container.str_at(&["name"]));
-    metadata.at(&["annotations", &name]).and_then(Value::as_str).filter(|_| !has_field)
+    annotations.get(&name).and_then(Value::as_str)
 }
 
 fn deprecated(container: &Value, path: &FieldPath) -> String {

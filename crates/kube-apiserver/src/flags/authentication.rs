@@ -6,6 +6,7 @@ use std::time::Duration;
 use binnacle_apiserver::settings::{Authentication, Issuers, Oidc, RequestHeader, ServiceAccounts, Webhook};
 use binnacle_authn::config::{ClaimMappings, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression};
 use binnacle_jwt::Algorithm;
+use binnacle_meta::go_quote;
 
 use super::FromFlags;
 use super::parse::Given;
@@ -172,6 +173,13 @@ pub(super) const GROUP: Group = Group {
             Kind::Value("duration"),
             "0s",
             "The longest that requested service account tokens are good for; 0 for no limit.",
+        ),
+        Flag::new(
+            "service-account-signing-endpoint",
+            Kind::Value("string"),
+            "",
+            "Path of the unix socket, or @name of the abstract one, of another process that signs service account tokens and \
+             has the keys. Neither --service-account-signing-key-file nor --service-account-key-file can be given beside it.",
         ),
         Flag::new(
             "service-account-signing-key-file",
@@ -342,6 +350,10 @@ impl FromFlags for ServiceAccounts {
         }
         let (key_files, signing_key_file) =
             (owned("service-account-key-file"), given.text("service-account-signing-key-file").map(PathBuf::from));
+        let signing_endpoint = given.text("service-account-signing-endpoint").map(str::to_owned);
+        if let Some(endpoint) = &signing_endpoint {
+            check_signing_endpoint(endpoint, signing_key_file.is_some(), !key_files.is_empty())?;
+        }
         if signing_key_file.is_some() && key_files.is_empty() {
             return Err(FlagError::new("service-account-key-file is a required flag"));
         }
@@ -358,10 +370,46 @@ impl FromFlags for ServiceAccounts {
             issuers,
             key_files: key_files.into_iter().map(PathBuf::from).collect(),
             signing_key_file,
+            signing_endpoint,
             jwks_uri: jwks_uri.map(str::to_owned),
             lookup: given.flag("service-account-lookup")?,
             extends: given.flag("service-account-extend-token-expiration")?,
             max_expiration,
         })
     }
+}
+
+/// Who signs has the keys, all of them.
+fn check_signing_endpoint(endpoint: &str, signs_by_file: bool, verifies_by_files: bool) -> Result<(), FlagError> {
+    if signs_by_file {
+        return Err(FlagError::new(
+            "service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive and cannot be set \
+             at the same time",
+        ));
+    }
+    let mut wrong = Vec::new();
+    if verifies_by_files {
+        wrong.push(
+            "can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with \
+             `--service-account-signing-endpoint` (They are mutually exclusive)"
+                .to_owned(),
+        );
+    }
+    if endpoint.strip_prefix('@').is_some_and(|name| !is_abstract_socket(name)) {
+        wrong.push(format!(
+            "invalid value {} passed for `--service-account-signing-endpoint`, when prefixed with @ must be a valid abstract \
+             socket name",
+            go_quote(endpoint)
+        ));
+    }
+    match wrong.as_slice() {
+        [] => Ok(()),
+        [one] => Err(FlagError::new(one)),
+        _ => Err(FlagError::new(format!("[{}]", wrong.join(", ")))),
+    }
+}
+
+fn is_abstract_socket(name: &str) -> bool {
+    let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    name.split('.').all(is_part)
 }

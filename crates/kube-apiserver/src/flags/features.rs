@@ -10,12 +10,20 @@ use super::table::{Flag, FlagError, Group, Kind};
 
 pub(super) const GROUP: Group = Group {
     title: "Features",
-    flags: &[Flag::new(
-        "profiling",
-        Kind::Bool,
-        "true",
-        "Serve /debug/flags/v, which changes the verbosity of the log while the server runs.",
-    )],
+    flags: &[
+        Flag::new(
+            "debug-socket-path",
+            Kind::Value("string"),
+            "",
+            "Path of a unix socket on which what --profiling is about is served to who may open it, without authorization.",
+        ),
+        Flag::new(
+            "profiling",
+            Kind::Bool,
+            "true",
+            "Serve profiles at /debug/pprof/, and /debug/flags/v, which changes the verbosity of the log while the server runs.",
+        ),
+    ],
 };
 
 pub(super) const TRACES: Group = Group {
@@ -44,6 +52,7 @@ impl FromFlags for Debugging {
     fn read(given: &Given) -> Result<Self, FlagError> {
         Ok(Self {
             profiling: given.flag("profiling")?,
+            socket: given.text("debug-socket-path").map(PathBuf::from),
             egress_config: given.text("egress-selector-config-file").map(PathBuf::from),
             tracing_config: given.text("tracing-config-file").map(PathBuf::from),
         })

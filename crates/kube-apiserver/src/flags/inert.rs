@@ -7,13 +7,15 @@ use super::table::{Flag, Group, Kind};
 pub(super) const GROUP: Group = Group {
     title: "Without effect here",
     flags: &[
-        Flag::new("contention-profiling", Kind::Bool, "", PROFILES),
-        Flag::new("debug-socket-path", Kind::Value("string"), "", PROFILES),
+        Flag::new(
+            "contention-profiling",
+            Kind::Bool,
+            "",
+            "How long threads wait for locks is not measured; use perf on the process.",
+        ),
         Flag::new("permit-address-sharing", Kind::Bool, "", "SO_REUSEADDR is always set, which is what this asks for."),
     ],
 };
-
-const PROFILES: &str = "Profiles in Go's format are not served; use perf on the process.";
 
 /// The flags of this group that were given, with the reasons why that changes nothing.
 pub(super) fn given(given: &Given) -> Vec<(&'static str, &'static str)> {

@@ -1,5 +1,6 @@
 //! Whether a server's certificate is believed: as Go believes, and says that it does not.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -21,15 +22,36 @@ pub(super) struct Verifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-#[derive(Debug)]
 enum Trust {
     Anybody,
-    Signed { signed: Arc<WebPkiServerVerifier>, itself: Vec<CertificateDer<'static>> },
+    /// Certificates that somebody knows.
+    Known(Known),
+    Signed {
+        signed: Arc<WebPkiServerVerifier>,
+        itself: Vec<CertificateDer<'static>>,
+    },
+}
+
+/// Tells the certificates that are known.
+type Known = Box<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>;
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anybody => f.write_str("Anybody"),
+            Self::Known(_) => f.write_str("Known"),
+            Self::Signed { itself, .. } => f.debug_struct("Signed").field("itself", itself).finish_non_exhaustive(),
+        }
+    }
 }
 
 impl Verifier {
     pub(super) fn anybody(provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
         Arc::new(Self { trust: Trust::Anybody, algorithms: provider.signature_verification_algorithms })
+    }
+
+    pub(super) fn known(is_known: Known, provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
+        Arc::new(Self { trust: Trust::Known(is_known), algorithms: provider.signature_verification_algorithms })
     }
 
     pub(super) fn signed(
@@ -79,7 +101,14 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Trust::Signed { signed, itself } = &self.trust else { return Ok(ServerCertVerified::assertion()) };
+        let (signed, itself) = match &self.trust {
+            Trust::Signed { signed, itself } => (signed, itself),
+            Trust::Anybody => return Ok(ServerCertVerified::assertion()),
+            Trust::Known(is_known) if is_known(certificate) => return Ok(ServerCertVerified::assertion()),
+            Trust::Known(_) => {
+                return Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure));
+            }
+        };
         match signed.verify_server_cert(certificate, intermediates, name, ocsp, now) {
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.is_itself(certificate, itself, name, now) =>

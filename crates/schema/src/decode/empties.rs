@@ -82,6 +82,15 @@ impl Empties {
         self.0.iter().filter(|empty| !empty.list).for_each(|empty| empty.restore(object));
     }
 
+    /// True when a map stood empty there, in no list.
+    pub fn holds_map(&self, path: &[&str]) -> bool {
+        let is_there = |way: &[OwnStep]| {
+            way.len() == path.len()
+                && way.iter().zip(path).all(|(step, name)| matches!(step, OwnStep::Member(member) if member == name))
+        };
+        self.0.iter().any(|empty| !empty.list && is_there(&empty.way))
+    }
+
     pub fn has_maps(&self) -> bool {
         self.0.iter().any(|empty| !empty.list)
     }

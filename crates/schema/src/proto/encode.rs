@@ -13,8 +13,11 @@ use crate::value::{Object, Value};
 /// Appends the message of an object, without envelope. What the tree has beyond the message's fields is not written,
 /// nor are `apiVersion` and `kind`: these belong into the envelope.
 pub fn encode(value: &Value, message: &Message, out: &mut Vec<u8>) {
-    Encoder { values: Vec::new() }.message(message, value.as_object(), out);
+    Encoder { values: Vec::with_capacity(NESTED_FIELDS) }.message(message, value.as_object(), out);
 }
+
+/// The fields of a pod, its spec, a container and what lies below it: more are rarely held at a time.
+const NESTED_FIELDS: usize = 192;
 
 struct Encoder<'v> {
     /// For each message that is being written, its fields' values by index.

@@ -34,6 +34,7 @@ impl fmt::Debug for DebugFlag {
 }
 
 /// Serves the flags; they are not in the index of paths.
+#[derive(Clone)]
 pub struct DebugFlagsLink(pub Vec<DebugFlag>);
 
 impl DebugFlagsLink {
@@ -50,15 +51,33 @@ impl DebugFlagsLink {
         response
     }
 
-    async fn set(flag: &DebugFlag, mut request: Request) -> Response {
-        if request.method != Method::PUT {
+    pub(super) fn claims_path(path: &str) -> bool {
+        path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Answers. `body` is asked for its text where that counts.
+    pub(super) async fn answer(
+        &self,
+        method: &Method,
+        path: &str,
+        body: impl Future<Output = Result<String, String>>,
+    ) -> Response {
+        let name = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
+        match self.0.iter().find(|flag| flag.name == name) {
+            Some(flag) => Self::set(flag, method, body).await,
+            None => self.page(),
+        }
+    }
+
+    async fn set(flag: &DebugFlag, method: &Method, body: impl Future<Output = Result<String, String>>) -> Response {
+        if method != Method::PUT {
             return said(StatusCode::NOT_ACCEPTABLE, "unsupported http method");
         }
-        let body = match request.read_body(MOST).await {
+        let body = match body.await {
             Ok(body) => body,
             Err(error) => return said(StatusCode::BAD_REQUEST, &format!("error reading request body: {error}")),
         };
-        match (flag.set)(&String::from_utf8_lossy(&body)) {
+        match (flag.set)(&body) {
             Ok(text) => said(StatusCode::OK, &text),
             Err(why) => said(StatusCode::BAD_REQUEST, &why),
         }
@@ -75,16 +94,17 @@ fn said(code: StatusCode, text: &str) -> Response {
 
 impl Link for DebugFlagsLink {
     fn claims(&self, info: &RequestInfo) -> bool {
-        info.path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        Self::claims_path(&info.path)
     }
 
-    fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
+    fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            let name = request.info.path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
-            match self.0.iter().find(|flag| flag.name == name) {
-                Some(flag) => Self::set(flag, request).await,
-                None => self.page(),
-            }
+            let (method, info) = (request.method.clone(), request.info.clone());
+            let body = async {
+                let body = request.read_body(MOST).await.map_err(|error| error.to_string())?;
+                Ok(String::from_utf8_lossy(&body).into_owned())
+            };
+            self.answer(&method, &info.path, body).await
         })
     }
 }

@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls_pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{TlsError, TlsFiles};
@@ -105,6 +106,13 @@ impl Certificates {
                 Err(error) => tracing::error!("serving certificates changed and cannot be read: {error}"),
             }
         }
+    }
+
+    /// True for a certificate that is shown now.
+    pub fn shows(&self, certificate: &CertificateDer<'_>) -> bool {
+        let shown = self.current.load();
+        let mut all = std::iter::once(&shown.default).chain(shown.by_name.values());
+        all.any(|pair| pair.cert.first() == Some(certificate))
     }
 
     /// Whether there is anything to follow.

@@ -84,7 +84,7 @@ impl Policy {
             let at = FieldPath::new("metadata").child("labels").key(&format!("{PREFIX}{name}"));
             errors.push(FieldError::invalid(&at, value, why));
         };
-        let mut read = |mode: &str, default: LevelVersion, unreadable: Level| {
+        let mut read = |[mode, version]: [&str; 2], default: LevelVersion, unreadable: Level| {
             let mut read = default;
             let mut known = false;
             if let Some((_, value)) = label(mode) {
@@ -95,18 +95,17 @@ impl Policy {
                     unreadable
                 });
             }
-            let version = format!("{mode}-version");
-            if let Some((_, value)) = label(&version) {
+            if let Some((_, value)) = label(version) {
                 read.version = parse_version(value).unwrap_or_else(|()| {
-                    invalid(&version, value, VERSIONS);
+                    invalid(version, value, VERSIONS);
                     None
                 });
             }
             (read, known)
         };
-        let (enforce, enforces) = read("enforce", defaults.enforce, Level::Restricted);
-        let (audit, _) = read("audit", defaults.audit, Level::Privileged);
-        let (mut warn, _) = read("warn", defaults.warn, Level::Privileged);
+        let (enforce, enforces) = read(["enforce", "enforce-version"], defaults.enforce, Level::Restricted);
+        let (audit, _) = read(["audit", "audit-version"], defaults.audit, Level::Privileged);
+        let (mut warn, _) = read(["warn", "warn-version"], defaults.warn, Level::Privileged);
         // Where nothing is said of warnings, workloads are told of what their pods will be refused for.
         if label("warn").is_none() && enforces && enforce.level > warn.level {
             warn.level = enforce.level;

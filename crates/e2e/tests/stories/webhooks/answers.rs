@@ -130,3 +130,23 @@ async fn certificate_rotated() {
     configure(&server, Kind::Validating, "v", vec![webhook("rotated", &new, json!({}))]).await;
     assert_eq!(try_config_map(&server, "").await.status, 201);
 }
+
+/// A server that is started again is ready though a webhook refuses all that it would write for itself, so that the
+/// webhook can be removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_refuses_everything() {
+    let hook = allowing(|_| json!({"allowed": false})).await;
+    let mut server = Server::durable();
+    let everything = json!({"rules": [{
+        "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"],
+    }]});
+    configure(&server, Kind::Validating, "v", vec![webhook("w", &hook, everything)]).await;
+    server.restart();
+    let ready = server.client().await.get("/readyz").await.unwrap();
+    assert_eq!(ready.status, 200, "{}", ready.body);
+    assert_eq!(try_config_map(&server, "").await.status, 400);
+    let gone = send(&server, "DELETE", &format!("{}/v", path(Kind::Validating)), &Value::Null).await;
+    assert_eq!(gone.status, 200, "{}", gone.body);
+    wait_until("the webhook to be gone", async || (try_config_map(&server, "").await.status == 201).then_some(()))
+        .await;
+}

@@ -94,6 +94,22 @@ async fn patched_beyond_the_schema() {
         assert_eq!((refused.status, &refused.body["message"]), (500, &json!(why)), "{operation}");
     }
 
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": 5});
+    let uninitialized = "Internal error occurred: system metadata was not initialized";
+    let no_uid =
+        "Widget.hooks.test \"other\" is invalid: metadata.ownerReferences.uid: Invalid value: \"\": must not be empty";
+    for (operation, status, why) in [
+        (json!({"op": "replace", "path": "/metadata", "value": "text"}), 500, uninitialized),
+        (json!({"op": "replace", "path": "/metadata", "value": null}), 500, uninitialized),
+        (json!({"op": "add", "path": "/metadata/ownerReferences", "value": [owner]}), 422, no_uid),
+    ] {
+        *operations.lock() = json!([operation]);
+        let mut new = widget(1);
+        new["metadata"]["name"] = json!("other");
+        let refused = send(&server, "POST", WIDGETS, &new).await;
+        assert_eq!((refused.status, &refused.body["message"]), (status, &json!(why)), "{operation}");
+    }
+
     *operations.lock() = json!([]);
     let object = json!({"metadata": {"name": "c"}});
     assert_eq!(send(&server, "POST", CONFIG_MAPS, &object).await.status, 201);

@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use binnacle_testkit::Server;
 use futures::future::join_all;
+use tokio::sync::Semaphore;
 
 use super::*;
 
 /// How many requests wait for the webhook that hangs.
-const WAITING: usize = 200;
+const WAITING: usize = 1000;
 
 /// Counts calls, and answers none.
 async fn hanging() -> (Hook, Arc<AtomicUsize>) {
@@ -92,7 +93,17 @@ async fn many_wait_for_one_that_hangs() {
     let server = Server::ephemeral();
     configure(&server, Kind::Validating, "v", vec![webhook("w", &hook, json!({"timeoutSeconds": 30}))]).await;
     let before = memory(&server);
-    let waiting = join_all((0..WAITING).map(|_| try_config_map(&server, "&timeout=20s")));
+    // Handshakes take time, and none may wait for all others.
+    let connecting = Semaphore::new(20);
+    let wait = async || {
+        let connected = connecting.acquire().await.unwrap();
+        let mut client = server.client().await;
+        drop(connected);
+        let object = json!({"metadata": {"name": "tried"}}).to_string();
+        let path = format!("{CONFIG_MAPS}?dryRun=All&timeout=30s");
+        client.send("POST", &path, &[("content-type", "application/json")], object).await
+    };
+    let waiting = join_all((0..WAITING).map(|_| wait()));
     let others = async {
         wait_until("all requests to wait", async || (calls.load(Ordering::Relaxed) == WAITING).then_some(())).await;
         for i in 0..100 {

@@ -21,7 +21,7 @@ pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
             ("downwardAPI", None),
         ] {
             let Some(own) = member(volume, source) else { continue };
-            let described = match describe {
+            let described = || match describe {
                 Some((kind, field)) => format!("{kind} {:?}", own.str_at(&[field])),
                 None => "DownwardAPI".to_owned(),
             };
@@ -32,7 +32,7 @@ pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {
                 }
                 let file = File::new(item.str_at(&["path"]), "");
                 let told = files.add(file).into_iter();
-                warnings.extend(told.map(|what| format!("volume {name:?} ({described}): {what}")));
+                warnings.extend(told.map(|what| format!("volume {name:?} ({}): {what}", described())));
             }
         }
         if let Some(projected) = member(volume, "projected") {

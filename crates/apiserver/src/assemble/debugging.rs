@@ -1,0 +1,35 @@
+//! Profiles and flags for those who look into the process: on paths of the server, and on a socket of their own.
+
+use std::sync::Arc;
+
+use binnacle_request::{Link, Shutdown};
+use binnacle_server::{DebugFlagsLink, DebugSocket, PprofLink};
+use tokio::task::JoinSet;
+
+use crate::settings::Settings;
+
+/// Adds the links that the settings want, and listens on the socket that they name. A socket that cannot be had is no
+/// reason not to serve, as with the Go server.
+pub(super) fn serve(
+    config: &Settings,
+    links: &mut Vec<Arc<dyn Link>>,
+    followers: &mut JoinSet<()>,
+    shutdown: &Shutdown,
+) {
+    let profiles = PprofLink::new(config.host.heap_profile.clone());
+    let flags = DebugFlagsLink(config.host.debug_flags.clone());
+    if let Some(path) = &config.debugging.socket {
+        match DebugSocket::bind(path, profiles.clone(), flags.clone()) {
+            Ok(socket) => drop(followers.spawn(socket.serve(shutdown.clone()))),
+            Err(error) => {
+                tracing::error!(err = %error, path = %path.display(), "Could not start debugging socket");
+            }
+        }
+    }
+    if config.debugging.profiling {
+        links.push(Arc::new(profiles));
+        if !config.host.debug_flags.is_empty() {
+            links.push(Arc::new(flags));
+        }
+    }
+}

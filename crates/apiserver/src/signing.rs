@@ -1,0 +1,203 @@
+//! Who signs service account tokens, and by which keys they are verified: a key of a file, the server's own, or another
+//! process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_authn::service_account::{FixedKeys, TokenKeys};
+use binnacle_jwt::{PrivateKey, PublicKey};
+use binnacle_meta::{GoDuration, Text};
+use binnacle_request::{BoxFuture, Shutdown};
+use binnacle_signer::{ExternalSigner, SignerError, SignerMetrics};
+use binnacle_supervise::supervise;
+use binnacle_unstored::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
+
+use crate::authentication::audiences;
+use crate::settings;
+
+/// The shortest life that tokens may be asked for.
+const MIN_SECONDS: i64 = 600;
+/// How long a discovered key set is good whose keys stay.
+const MAX_AGE: u64 = 3600;
+
+/// Why no signer can be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SigningError {
+    #[error("while setting up external-jwt-signer: {0}")]
+    Signer(#[from] SignerError),
+    #[error("max token life supported by external-jwt-signer ({0}s) is less than acceptable (min {MIN_SECONDS}s)")]
+    TooShort(i64),
+    #[error(
+        "service-account-max-token-expiration cannot be set longer than the token expiration supported by \
+         service-account-signing-endpoint: {asked} > {supported}"
+    )]
+    TooLong { asked: GoDuration, supported: GoDuration },
+    #[error("cannot register metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+}
+
+/// Keys that others may know.
+pub(crate) trait PublishedKeys: TokenKeys {
+    /// With their generation.
+    fn published(&self) -> (u64, Vec<PublicKey>);
+
+    /// For how many seconds they are good.
+    fn max_age(&self) -> u64;
+}
+
+impl PublishedKeys for FixedKeys {
+    fn published(&self) -> (u64, Vec<PublicKey>) {
+        (0, self.0.clone())
+    }
+
+    fn max_age(&self) -> u64 {
+        MAX_AGE
+    }
+}
+
+/// Another process that signs.
+#[derive(Clone)]
+pub(crate) struct External {
+    signer: ExternalSigner,
+    /// The longest life of its tokens in seconds.
+    longest: i64,
+}
+
+impl External {
+    /// Asks the signer that the flags name, if they do.
+    pub(crate) async fn connect(
+        flags: &settings::ServiceAccounts,
+        registry: &prometheus::Registry,
+    ) -> Result<Option<Self>, SigningError> {
+        let metrics = SignerMetrics::register(registry)?;
+        let Some(socket) = &flags.signing_endpoint else { return Ok(None) };
+        let (signer, longest) = ExternalSigner::connect(socket, metrics).await?;
+        if longest < MIN_SECONDS {
+            return Err(SigningError::TooShort(longest));
+        }
+        let [asked, supported] = [seconds(flags.max_expiration), longest];
+        if asked > supported {
+            return Err(SigningError::TooLong { asked: shown(asked), supported: shown(supported) });
+        }
+        Ok(Some(Self { signer, longest }))
+    }
+
+    /// Goes on fetching the keys, until the shutdown signal.
+    pub(crate) fn follow(self, shutdown: Shutdown) -> impl Future<Output = ()> + Send {
+        supervise("external signer", move || {
+            let (signer, shutdown) = (self.signer.clone(), shutdown.clone());
+            async move {
+                tokio::select! {
+                    () = signer.follow() => {}
+                    () = shutdown.fired() => {}
+                }
+            }
+        })
+    }
+}
+
+impl TokenSigner for External {
+    fn sign<'a>(&'a self, claims: &'a serde_json::Value) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async { self.signer.sign(claims).await.map_err(|error| error.to_string()) })
+    }
+}
+
+impl TokenKeys for External {
+    fn find<'a>(&'a self, id: &'a str) -> BoxFuture<'a, (u64, Vec<PublicKey>)> {
+        Box::pin(async move {
+            let (generation, keys) = self.signer.find(id).await;
+            (generation, keys.into_iter().map(|key| key.key).collect())
+        })
+    }
+
+    fn generation(&self) -> u64 {
+        self.signer.keys().generation
+    }
+}
+
+impl PublishedKeys for External {
+    fn published(&self) -> (u64, Vec<PublicKey>) {
+        let keys = self.signer.keys();
+        (keys.generation, keys.keys.iter().filter(|key| !key.hidden).map(|key| key.key.clone()).collect())
+    }
+
+    fn max_age(&self) -> u64 {
+        self.signer.max_age()
+    }
+}
+
+/// What signs and verifies service account tokens.
+pub(crate) struct Signing {
+    signer: Arc<dyn TokenSigner>,
+    pub(crate) keys: Arc<dyn PublishedKeys>,
+    /// What another process signs at most.
+    longest: Option<i64>,
+}
+
+impl From<External> for Signing {
+    fn from(external: External) -> Self {
+        let longest = Some(external.longest);
+        Self { signer: Arc::new(external.clone()), keys: Arc::new(external), longest }
+    }
+}
+
+impl Signing {
+    /// By a key that this process has.
+    pub(crate) fn by_key(key: PrivateKey, verifying: Vec<PublicKey>) -> Self {
+        Self { signer: Arc::new(key), keys: Arc::new(FixedKeys(verifying)), longest: None }
+    }
+
+    /// How tokens are made, as the flags want.
+    pub(crate) fn issuer(&self, flags: &settings::Authentication) -> TokenIssuer {
+        let of = &flags.service_accounts;
+        let max_seconds = match (seconds(of.max_expiration), self.longest) {
+            (0, Some(longest)) => longest,
+            (asked, _) => asked,
+        };
+        if of.extends {
+            self.warn_of_short_tokens(max_seconds);
+        }
+        TokenIssuer {
+            signer: self.signer.clone(),
+            issuer: of.issuers.first().map(Text::from).unwrap_or_default(),
+            audiences: audiences(flags),
+            max_seconds,
+            extended: of.extends.then(|| self.longest.unwrap_or(i64::MAX).min(EXTENDED_SECONDS)),
+        }
+    }
+
+    fn warn_of_short_tokens(&self, max_seconds: i64) {
+        let is_external = self.longest.is_some();
+        let max = shown(max_seconds);
+        if (1..INJECTED_SECONDS).contains(&max_seconds) {
+            let what = match is_external {
+                true => "token lifetime supported by external-jwt-signer must be",
+                false => "service-account-max-token-expiration must be set",
+            };
+            tracing::warn!(
+                "service-account-extend-token-expiration is true, in order to correctly trigger safe transition logic, \
+                 {what} longer than {INJECTED_SECONDS} seconds (currently {max})"
+            );
+        }
+        if (1..EXTENDED_SECONDS).contains(&max_seconds) {
+            match is_external {
+                true => tracing::warn!(
+                    "service-account-extend-token-expiration is true, tokens validity will be caped at the smaller of \
+                     {EXTENDED_SECONDS} seconds and maximum token lifetime supported by external-jwt-signer ({max})"
+                ),
+                false => tracing::warn!(
+                    "service-account-extend-token-expiration is true, enabling tokens valid up to {EXTENDED_SECONDS} \
+                     seconds, which is longer than service-account-max-token-expiration set to {max}"
+                ),
+            }
+        }
+    }
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn shown(seconds: i64) -> GoDuration {
+    GoDuration(seconds.saturating_mul(1_000_000_000))
+}

@@ -1,0 +1,253 @@
+//! Histograms of ratios over time: each nanosecond counts once, in the bucket of what the ratio was then.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+
+/// The families of all levels. Clones are the same families.
+#[derive(Clone)]
+pub(crate) struct Ratios {
+    descs: [Desc; 3],
+    levels: Arc<Mutex<BTreeMap<String, Arc<LevelRatios>>>>,
+}
+
+/// The ratios of one level.
+pub(crate) struct LevelRatios(Mutex<[Ratio; 4]>);
+
+/// What the ratios of a level are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Seats that could be used.
+    pub(crate) demand: usize,
+    /// Seats that are used.
+    pub(crate) seats: usize,
+    pub(crate) running: usize,
+    pub(crate) waiting: usize,
+}
+
+/// What loads are divided by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Capacity {
+    pub(crate) seats: f64,
+    /// Requests that may wait.
+    pub(crate) places: f64,
+}
+
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    bounds: &'static [f64],
+    /// The ratios of a level in this family, by phase.
+    members: &'static [(usize, Option<&'static str>)],
+}
+
+const FAMILIES: [Family; 3] = [
+    Family {
+        name: "apiserver_flowcontrol_demand_seats",
+        help: "[ALPHA] Observations, at the end of every nanosecond, of (the number of seats each priority level could use) / \
+               (nominal number of seats for that level)",
+        bounds: &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0],
+        members: &[(0, None)],
+    },
+    Family {
+        name: "apiserver_flowcontrol_priority_level_request_utilization",
+        help: "[ALPHA] Observations, at the end of every nanosecond, of number of requests (as a fraction of the relevant \
+               limit) waiting or in any stage of execution (but only initial stage for WATCHes)",
+        bounds: &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0],
+        members: &[(2, Some("executing")), (3, Some("waiting"))],
+    },
+    Family {
+        name: "apiserver_flowcontrol_priority_level_seat_utilization",
+        help: "[ALPHA] Observations, at the end of every nanosecond, of utilization of seats for any stage of execution (but \
+               only initial stage for WATCHes)",
+        bounds: &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0],
+        members: &[(1, Some("executing"))],
+    },
+];
+
+impl Ratios {
+    pub(crate) fn new() -> Result<Self, prometheus::Error> {
+        let desc = |family: &Family| {
+            let mut labels = vec!["priority_level".to_owned()];
+            if family.members.iter().any(|(_, phase)| phase.is_some()) {
+                labels.push("phase".to_owned());
+            }
+            Desc::new(family.name.to_owned(), family.help.to_owned(), labels, HashMap::new())
+        };
+        let [demand, requests, seats] = &FAMILIES;
+        Ok(Self { descs: [desc(demand)?, desc(requests)?, desc(seats)?], levels: Arc::default() })
+    }
+
+    /// The ratios of a level, which go on where there were some.
+    pub(crate) fn level(&self, name: &str) -> Arc<LevelRatios> {
+        self.levels.lock().entry(name.to_owned()).or_insert_with(|| Arc::new(LevelRatios::new(Instant::now()))).clone()
+    }
+}
+
+impl Collector for Ratios {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descs.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let (now, levels) = (Instant::now(), self.levels.lock().clone());
+        let collected = FAMILIES.iter().map(|family| {
+            let mut metrics = Vec::new();
+            for (name, level) in &levels {
+                let mut ratios = level.0.lock();
+                for (member, phase) in family.members {
+                    ratios[*member].advance(now);
+                    let mut labels = Vec::from_iter(phase.map(|phase| pair("phase", phase)));
+                    labels.push(pair("priority_level", name));
+                    let mut metric = Metric::from_label(labels);
+                    metric.set_histogram(ratios[*member].histogram());
+                    metrics.push(metric);
+                }
+            }
+            let mut collected = MetricFamily::default();
+            collected.set_name(family.name.to_owned());
+            collected.set_help(family.help.to_owned());
+            collected.set_field_type(MetricType::HISTOGRAM);
+            collected.set_metric(metrics);
+            collected
+        });
+        collected.collect()
+    }
+}
+
+impl LevelRatios {
+    fn new(now: Instant) -> Self {
+        let [demand, requests, seats] = &FAMILIES;
+        Self(Mutex::new([demand, seats, requests, requests].map(|family| Ratio::new(family.bounds, now))))
+    }
+
+    /// From now on there is this load.
+    pub(crate) fn load(&self, now: Instant, load: Load) {
+        let parts = [load.demand, load.seats, load.running, load.waiting];
+        for (ratio, part) in self.0.lock().iter_mut().zip(parts) {
+            ratio.set(now, part as f64, ratio.whole);
+        }
+    }
+
+    /// From now on this is what the load is measured by.
+    pub(crate) fn capacity(&self, now: Instant, capacity: Capacity) {
+        let wholes = [capacity.seats, capacity.seats, capacity.seats, capacity.places];
+        for (ratio, whole) in self.0.lock().iter_mut().zip(wholes) {
+            ratio.set(now, ratio.part, whole);
+        }
+    }
+}
+
+/// A ratio, and for how long it was what.
+struct Ratio {
+    part: f64,
+    whole: f64,
+    since: Instant,
+    bounds: &'static [f64],
+    /// Nanoseconds by bucket, the last for what is beyond all bounds.
+    nanos: Vec<u64>,
+    sum: f64,
+}
+
+impl Ratio {
+    fn new(bounds: &'static [f64], now: Instant) -> Self {
+        Self { part: 0.0, whole: 1.0, since: now, bounds, nanos: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    fn set(&mut self, now: Instant, part: f64, whole: f64) {
+        self.advance(now);
+        (self.part, self.whole) = (part, whole);
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let passed = u64::try_from(now.saturating_duration_since(self.since).as_nanos()).unwrap_or(u64::MAX);
+        self.since = self.since.max(now);
+        let ratio = self.part / self.whole;
+        let bucket = self.bounds.partition_point(|bound| *bound < ratio);
+        self.nanos[bucket] = self.nanos[bucket].saturating_add(passed);
+        self.sum += ratio * passed as f64;
+    }
+
+    fn histogram(&self) -> Histogram {
+        let mut count: u64 = 0;
+        let buckets = self.bounds.iter().zip(&self.nanos).map(|(bound, nanos)| {
+            count = count.saturating_add(*nanos);
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(*bound);
+            bucket.set_cumulative_count(count);
+            bucket
+        });
+        let mut histogram = Histogram::default();
+        histogram.set_bucket(buckets.collect());
+        histogram.set_sample_count(self.nanos.iter().fold(0, |sum: u64, nanos| sum.saturating_add(*nanos)));
+        histogram.set_sample_sum(self.sum);
+        histogram
+    }
+}
+
+fn pair(name: &str, value: &str) -> LabelPair {
+    let mut pair = LabelPair::default();
+    pair.set_name(name.to_owned());
+    pair.set_value(value.to_owned());
+    pair
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_nanosecond_counts_once() {
+        let start = Instant::now();
+        let at = |nanos| start + Duration::from_nanos(nanos);
+        let mut ratio = Ratio::new(&[0.0, 0.5, 1.0], start);
+        ratio.set(at(10), 1.0, 2.0);
+        ratio.set(at(30), 4.0, 2.0);
+        // Time does not run back.
+        ratio.set(at(20), 4.0, 2.0);
+        ratio.advance(at(35));
+        assert_eq!((&ratio.nanos[..], ratio.sum), (&[10, 20, 0, 5][..], 20.0));
+        let histogram = ratio.histogram();
+        let counts: Vec<_> = histogram.get_bucket().iter().map(Bucket::cumulative_count).collect();
+        assert_eq!((counts, histogram.get_sample_count()), (vec![10, 30, 30], 35));
+    }
+
+    #[test]
+    fn families_of_levels() {
+        let ratios = Ratios::new().unwrap();
+        let level = ratios.level("a");
+        ratios.level("b");
+        let start = Instant::now();
+        level.capacity(start, Capacity { seats: 10.0, places: 100.0 });
+        level.load(start, Load { demand: 15, seats: 10, running: 5, waiting: 3 });
+        level.load(start + Duration::from_secs(1), Load::default());
+        // The level that goes on has the same ratios.
+        assert!(Arc::ptr_eq(&level, &ratios.level("a")));
+        let collected = ratios.collect();
+        let labels: Vec<Vec<String>> = collected
+            .iter()
+            .map(|family| {
+                let of = |metric: &Metric| {
+                    let labels = metric.get_label().iter();
+                    labels.map(LabelPair::value).collect::<Vec<_>>().join(",")
+                };
+                family.get_metric().iter().map(of).collect()
+            })
+            .collect();
+        assert_eq!(labels[0], ["a", "b"]);
+        assert_eq!(labels[1], ["executing,a", "waiting,a", "executing,b", "waiting,b"]);
+        assert_eq!(labels[2], ["executing,a", "executing,b"]);
+        let sums = |family: usize, metric: usize| {
+            collected[family].get_metric()[metric].get_histogram().get_sample_sum() / 1e9
+        };
+        for (sum, want) in [(sums(0, 0), 1.5), (sums(2, 0), 1.0), (sums(1, 0), 0.5), (sums(1, 1), 0.03)] {
+            assert!((sum - want).abs() < 1e-6, "{sum} {want}");
+        }
+    }
+}

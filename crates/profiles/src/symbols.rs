@@ -1,0 +1,25 @@
+//! Names of addresses.
+
+/// The function at an address of this process, if its name is known.
+pub fn name_of(address: usize) -> Option<String> {
+    let mut name = None;
+    // The crate takes addresses for those behind a call, and looks at the byte before.
+    let behind = std::ptr::without_provenance_mut(address.checked_add(1)?);
+    // What is inlined there comes first, the function that has the address last.
+    backtrace::resolve(behind, |symbol| {
+        name = symbol.name().map(|name| format!("{name:#}")).or_else(|| name.take());
+    });
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_functions_have_names() {
+        let address = name_of as fn(usize) -> Option<String> as usize;
+        assert!(name_of(address).is_some_and(|name| name.ends_with("name_of")));
+        assert_eq!(name_of(1), None);
+    }
+}

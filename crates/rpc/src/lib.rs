@@ -1,0 +1,131 @@
+//! Calls of plugins: gRPC on unix sockets.
+//!
+//! A call waits for a plugin that cannot be connected to, until its time is over (gRPC's "wait for ready"): one that is
+//! started anew is not noticed.
+
+use std::error::Error;
+use std::os::unix::net::SocketAddr;
+use std::time::Duration;
+
+use binnacle_meta::io_error;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use prost::Message;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+pub use tonic::Code;
+
+/// A plugin's socket. Connects when it is first asked, and again after the connection broke.
+pub struct Plugin {
+    channel: Channel,
+    socket: String,
+}
+
+/// A call that failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("rpc error: code = {} desc = {why}", code_name(*code))]
+pub struct CallError {
+    /// As gRPC tells failures apart.
+    pub code: Code,
+    why: String,
+}
+
+/// How long after a connection was refused another one is tried.
+const CONNECT_AGAIN: Duration = Duration::from_millis(100);
+
+impl Plugin {
+    /// `socket` is a path, or the name of an abstract socket behind `@`.
+    pub fn new(socket: &str) -> Self {
+        let path = socket.to_owned();
+        let connect = service_fn(move |_: Uri| {
+            let socket = path.clone();
+            async move {
+                let stream = std::os::unix::net::UnixStream::connect_addr(&address(&socket)?)?;
+                stream.set_nonblocking(true)?;
+                Ok::<_, std::io::Error>(TokioIo::new(tokio::net::UnixStream::from_std(stream)?))
+            }
+        });
+        // The plugin sees this as the authority.
+        let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(connect);
+        Self { channel, socket: socket.to_owned() }
+    }
+
+    /// Calls a method, which is named with its service. It takes `timeout` at most, waiting for the plugin included.
+    pub async fn call<Q, A>(&self, path: &'static str, request: Q, timeout: Duration) -> Result<A, CallError>
+    where
+        Q: Message + Clone + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        // Why there is no connection, as long as there is none.
+        let refused = Mutex::new(None);
+        let call = async {
+            loop {
+                match self.attempt(path, request.clone()).await {
+                    Err(status) => match not_connected(&status) {
+                        Some(why) => *refused.lock() = Some(why),
+                        None => return Err(status),
+                    },
+                    answer => return answer,
+                }
+                tokio::time::sleep(CONNECT_AGAIN).await;
+            }
+        };
+        match tokio::time::timeout(timeout, call).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(status)) => Err(CallError { code: status.code(), why: status.message().to_owned() }),
+            Err(_) => {
+                let why = match refused.into_inner() {
+                    Some(why) => format!(
+                        "latest balancer error: connection error: desc = \"transport: Error while dialing: dial unix {}: \
+                         connect: {why}\"",
+                        self.socket
+                    ),
+                    None => "context deadline exceeded".to_owned(),
+                };
+                Err(CallError { code: Code::DeadlineExceeded, why })
+            }
+        }
+    }
+
+    async fn attempt<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Status>
+    where
+        Q: Message + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let mut grpc = Grpc::new(self.channel.clone());
+        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+        let codec: ProstCodec<Q, A> = ProstCodec::default();
+        Ok(grpc.unary(Request::new(request), PathAndQuery::from_static(path), codec).await?.into_inner())
+    }
+}
+
+/// A code as Go's gRPC spells it in labels and messages.
+pub fn code_name(code: Code) -> String {
+    match code {
+        Code::Ok => "OK".to_owned(),
+        // Spelled so there since the beginning.
+        Code::Cancelled => "Canceled".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// What the system said, where the call failed for want of a connection.
+fn not_connected(status: &Status) -> Option<String> {
+    let mut sources = std::iter::successors(Error::source(status), |&error| error.source());
+    sources.find(|error| error.is::<tonic::ConnectError>())?;
+    let said = sources.find_map(|error| error.downcast_ref::<std::io::Error>()).map(io_error);
+    Some(said.unwrap_or_else(|| status.message().to_owned()))
+}
+
+fn address(socket: &str) -> std::io::Result<SocketAddr> {
+    use std::os::linux::net::SocketAddrExt;
+    match socket.strip_prefix('@') {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(socket),
+    }
+}

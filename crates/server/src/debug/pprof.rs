@@ -1,0 +1,197 @@
+//! `/debug/pprof/`: profiles of this process for `go tool pprof`, under the paths and with the parameters of Go's.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use binnacle_profiles::{CpuError, Stacks};
+use binnacle_request::{Body, BoxFuture, Link, Query, Request, RequestInfo, Response};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, LOCATION, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, Method, StatusCode};
+
+const PATH: &str = "/debug/pprof";
+/// Go's, when a request does not say how long.
+const SECONDS: u64 = 30;
+/// Longer than anybody looks at one profile.
+const MOST_SECONDS: u64 = 3600;
+/// Addresses that one request may ask the names of.
+const MOST_SYMBOLS: usize = 10_000;
+const FAILED: HeaderName = HeaderName::from_static("x-go-pprof");
+
+/// Makes a profile of the memory in use, in pprof's format, or says why there is none. It may take a second.
+#[derive(Clone)]
+pub struct HeapProfile(Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>);
+
+impl HeapProfile {
+    pub fn new(make: impl Fn() -> Result<Vec<u8>, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make))
+    }
+}
+
+impl fmt::Debug for HeapProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HeapProfile")
+    }
+}
+
+/// Serves profiles; they are not in the index of paths.
+#[derive(Clone, Default)]
+pub struct PprofLink {
+    heap: Option<HeapProfile>,
+}
+
+/// What is there, with a sentence for the index.
+const PROFILES: [(&str, &str); 6] = [
+    (
+        "goroutine",
+        "Tasks of the runtime: those that go on for as long as the server by name, all others in one number.",
+    ),
+    ("heap", "Memory in use, where the allocator was told to take samples (_RJEM_MALLOC_CONF=prof:true)."),
+    ("profile", "Processor time. How long samples are taken is given in seconds; 30 if not set."),
+    ("symbol", "Names of addresses, 0x1234+0x5678 in the query or the body."),
+    ("threadcreate", "Threads by name."),
+    ("cmdline", "The command line; on the socket of --debug-socket-path only, as with the Go server."),
+];
+
+impl PprofLink {
+    /// Without `heap` there are no profiles of memory.
+    pub fn new(heap: Option<HeapProfile>) -> Self {
+        Self { heap }
+    }
+
+    pub(super) fn claims_path(path: &str) -> bool {
+        path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Answers. `raw` is the query as it came; `body` is asked for its text where that counts.
+    pub(super) async fn answer(
+        &self,
+        method: &Method,
+        path: &str,
+        raw: &str,
+        body: impl Future<Output = String>,
+    ) -> Response {
+        let Some(name) = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')) else {
+            let mut response = Response::new(Body::default());
+            *response.status_mut() = StatusCode::FOUND;
+            response.headers_mut().insert(LOCATION, HeaderValue::from_static("/debug/pprof/"));
+            return response;
+        };
+        let query = &Query::parse(raw);
+        let is_text = query.get("debug").is_some_and(|debug| !matches!(debug, "" | "0"));
+        match name {
+            "" => index(),
+            "profile" => cpu(query).await,
+            "symbol" => {
+                let asked = if method == Method::POST { body.await } else { raw.to_owned() };
+                text(symbols(&asked))
+            }
+            "goroutine" | "threadcreate" | "heap" if query.get("seconds").is_some() => {
+                failed(StatusCode::BAD_REQUEST, "\"seconds\" parameter is not supported for this profile type")
+            }
+            "goroutine" => stacks(name, &binnacle_profiles::tasks(), is_text),
+            "threadcreate" => match binnacle_profiles::threads() {
+                Ok(threads) => stacks(name, &threads, is_text),
+                Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+            },
+            "heap" => self.heap().await,
+            "trace" => failed(
+                StatusCode::NOT_IMPLEMENTED,
+                "There are no execution traces: see --tracing-config-file for spans of requests, or use perf on the process",
+            ),
+            _ => failed(StatusCode::NOT_FOUND, "Unknown profile"),
+        }
+    }
+
+    async fn heap(&self) -> Response {
+        let Some(heap) = self.heap.clone() else { return failed(StatusCode::NOT_FOUND, "Unknown profile") };
+        match tokio::task::spawn_blocking(move || (heap.0)()).await {
+            Ok(Ok(profile)) => attachment("heap", profile),
+            Ok(Err(why)) => failed(StatusCode::NOT_IMPLEMENTED, &why),
+            Err(error) => failed(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        }
+    }
+}
+
+impl Link for PprofLink {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        Self::claims_path(&info.path)
+    }
+
+    fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async move {
+            let (method, uri, info) = (request.method.clone(), request.uri.clone(), request.info.clone());
+            let body = async {
+                let body = request.read_body(MOST_SYMBOLS * 19).await.unwrap_or_default();
+                String::from_utf8_lossy(&body).into_owned()
+            };
+            self.answer(&method, &info.path, uri.query().unwrap_or_default(), body).await
+        })
+    }
+}
+
+async fn cpu(query: &Query) -> Response {
+    let seconds = query.get("seconds").and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0);
+    let seconds = seconds.unwrap_or(SECONDS).min(MOST_SECONDS);
+    match binnacle_profiles::cpu(Duration::from_secs(seconds)).await {
+        Ok(profile) => attachment("profile", profile),
+        Err(error @ (CpuError::Busy | CpuError::Failed(_))) => {
+            failed(StatusCode::INTERNAL_SERVER_ERROR, &format!("Could not enable CPU profiling: {error}"))
+        }
+    }
+}
+
+/// As pprof's own protocol has it: first that there are names at all, then a line for each address.
+fn symbols(asked: &str) -> String {
+    let mut answer = "num_symbols: 1\n".to_owned();
+    for text in asked.split('+').take(MOST_SYMBOLS) {
+        let address = text.trim().strip_prefix("0x").and_then(|hex| usize::from_str_radix(hex, 16).ok());
+        if let Some((address, name)) = address.and_then(|address| Some((address, binnacle_profiles::name_of(address)?)))
+        {
+            answer.push_str(&format!("{address:#x} {name}\n"));
+        }
+    }
+    answer
+}
+
+fn stacks(name: &str, stacks: &Stacks, is_text: bool) -> Response {
+    if is_text { text(stacks.text(name)) } else { attachment(name, stacks.encode()) }
+}
+
+fn index() -> Response {
+    let mut page =
+        "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/<br>\n<br>\n<table>\n".to_owned();
+    for (name, what) in PROFILES {
+        page.push_str(&format!("<tr><td><a href='{name}'>{name}</a></td><td>{what}</td></tr>\n"));
+    }
+    page.push_str("</table>\n</body>\n</html>\n");
+    let mut response = Response::new(Body::from(page));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+pub(super) fn text(text: String) -> Response {
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn attachment(name: &str, profile: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::full(profile));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(disposition) = HeaderValue::from_str(&format!("attachment; filename=\"{name}\"")) {
+        headers.insert(CONTENT_DISPOSITION, disposition);
+    }
+    response
+}
+
+fn failed(code: StatusCode, why: &str) -> Response {
+    let mut response = text(format!("{why}\n"));
+    *response.status_mut() = code;
+    response.headers_mut().insert(FAILED, HeaderValue::from_static("1"));
+    response
+}

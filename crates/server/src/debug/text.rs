@@ -1,0 +1,27 @@
+//! A page of plain text about the server itself, made when it is asked for.
+
+use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
+
+use crate::answer::plain_text;
+
+/// Serves one page; it is not in the index of paths.
+pub struct DebugTextLink {
+    path: &'static str,
+    text: Box<dyn Fn() -> String + Send + Sync>,
+}
+
+impl DebugTextLink {
+    pub fn new(path: &'static str, text: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Self { path, text: Box::new(text) }
+    }
+}
+
+impl Link for DebugTextLink {
+    fn claims(&self, info: &RequestInfo) -> bool {
+        info.path == self.path
+    }
+
+    fn handle(&self, _: Request) -> BoxFuture<'_, Response> {
+        Box::pin(async { plain_text((self.text)()) })
+    }
+}

@@ -1,0 +1,69 @@
+//! This server as a target of its own calls: webhooks may be paths of it (`kubernetes.default.svc`), or of servers that it
+//! hands requests on to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls_pki_types::CertificateDer;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::target::{Credential, Target};
+
+/// How a server calls itself. Clones share the bound of calls.
+#[derive(Clone, Debug)]
+pub struct Itself {
+    credential: Credential,
+    certificates: OwnCertificates,
+    calls: Arc<Semaphore>,
+}
+
+/// Tells the certificates that this server shows from all others, whatever names are in them and whoever signed them.
+#[derive(Clone)]
+pub struct OwnCertificates(Arc<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>);
+
+impl Itself {
+    /// At most so many calls are made at a time, and others wait: a call may lead to the next one (a webhook about
+    /// connections to a service that is reached through such a connection), and each holds connections and memory.
+    pub fn new(credential: Credential, certificates: OwnCertificates, calls: usize) -> Self {
+        Self { credential, certificates, calls: Arc::new(Semaphore::new(calls)) }
+    }
+
+    /// Waits until one more call may be made.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.calls.acquire().await.ok()
+    }
+
+    pub(crate) fn shows(&self, certificate: &CertificateDer<'_>) -> bool {
+        (self.certificates.0)(certificate)
+    }
+}
+
+impl OwnCertificates {
+    /// `is_own` is asked about the certificate of each server that is dialed.
+    pub fn new(is_own: impl Fn(&CertificateDer<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(is_own))
+    }
+}
+
+impl fmt::Debug for OwnCertificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnCertificates")
+    }
+}
+
+impl Target {
+    /// Nobody else gets the credential: neither another server nor a proxy in between.
+    #[must_use]
+    pub fn as_itself(self, itself: Itself) -> Self {
+        Self {
+            authorities: None,
+            insecure: false,
+            identity: None,
+            credential: itself.credential.clone(),
+            own: Some(itself),
+            dialer: None,
+            ..self
+        }
+    }
+}
