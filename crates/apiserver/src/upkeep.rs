@@ -47,7 +47,8 @@ impl Upkeep {
         if let Some(every) = storage.count_metric_interval {
             tasks.push(count_objects(resources, every, counted.clone(), registry)?);
         }
-        if let (Some(every), false) = (storage.size_metric_interval, stores.clusters().is_empty()) {
+        let has_database = !stores.clusters().is_empty() || stores.embedded().is_some();
+        if let Some(every) = storage.size_metric_interval.filter(|_| has_database) {
             tasks.push(measure_databases(stores, every, registry)?);
         }
         Ok(Self { _compactors: compactors.unwrap_or_default(), tasks, counted })

@@ -134,6 +134,23 @@ async fn a_server_that_was_stopped_leaves_no_task_behind() {
     wait_until("all tasks to end", async || (tasks() <= before).then_some(())).await;
 }
 
+/// Under the name that kube-apiserver has for the size of etcd's database.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_size_of_the_store_is_told() {
+    let temp = TempDir::new();
+    let mut server = Server::start(Settings::in_directory(temp.path().join("data"))).await.unwrap();
+    server.ready().await.unwrap();
+    let mut client = client(&server).await;
+    wait_until("the size of the store", async || {
+        let families = client.get("/metrics").await.unwrap().body;
+        let begins = "apiserver_storage_size_bytes{storage_cluster_id=\"embedded\"} ";
+        let size: f64 = families.lines().find_map(|line| line.strip_prefix(begins))?.parse().unwrap();
+        (size > 0.0).then_some(())
+    })
+    .await;
+    server.stop().await;
+}
+
 #[test]
 fn the_page_shows_the_example() {
     let page = include_str!("../../../docs/embedding.md");
