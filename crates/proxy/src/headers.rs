@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 
 use binnacle_request::Request;
-use http::header::{CONNECTION, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{HeaderMap, Uri};
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -68,6 +70,10 @@ pub(crate) fn upgraded(request: &Request) -> HeaderMap {
 
 /// Leaves out of an answer what was between the two servers.
 pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    // The encoding told where the body ends, whatever length was told beside it (RFC 9112, 6.3).
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
@@ -141,6 +147,7 @@ mod tests {
             ("connection", "close, X-Mine"),
             ("x-mine", "1"),
             ("transfer-encoding", "chunked"),
+            ("content-length", "2"),
             ("keep-alive", "5"),
             ("accept", "x"),
         ]);

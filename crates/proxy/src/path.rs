@@ -88,7 +88,28 @@ fn escape_bytes(bytes: &[u8], plain: &[u8]) -> String {
 
 /// A query of pairs, sorted by key and escaped as Go's `url.Values.Encode` does, with what introduces it; nothing for no
 /// pairs.
-pub fn encode_query(mut pairs: Vec<(&str, &str)>) -> String {
+pub fn encode_query(pairs: Vec<(&str, &str)>) -> String {
+    encode_pairs(pairs.into_iter().map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect())
+}
+
+/// Escapes the query of a request anew, bytes that are no text among it. `raw` counts only while it says the same as
+/// `pairs`, which are what was understood.
+pub(crate) fn encode_query_of(raw: Option<&str>, pairs: Vec<(&str, &str)>) -> String {
+    let unclear = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);
+    if !pairs.iter().any(|(key, value)| unclear(key) || unclear(value)) {
+        return encode_query(pairs);
+    }
+    let sent: Vec<(Vec<u8>, Vec<u8>)> = raw.unwrap_or_default().split('&').filter_map(unescape_pair).collect();
+    let says = |bytes: &[u8], text: &str| String::from_utf8_lossy(bytes) == text;
+    let is_same = sent.len() == pairs.len()
+        && sent.iter().zip(&pairs).all(|((key, value), pair)| says(key, pair.0) && says(value, pair.1));
+    match is_same {
+        true => encode_pairs(sent.iter().map(|(key, value)| (key.as_slice(), value.as_slice())).collect()),
+        false => encode_query(pairs),
+    }
+}
+
+fn encode_pairs(mut pairs: Vec<(&[u8], &[u8])>) -> String {
     pairs.sort_by_key(|(key, _)| *key);
     let mut query = String::new();
     for (key, value) in pairs {
@@ -100,8 +121,18 @@ pub fn encode_query(mut pairs: Vec<(&str, &str)>) -> String {
     query
 }
 
-fn escape_query(text: &str) -> String {
-    escape(text, b"-_.~ ").replace(' ', "+")
+fn escape_query(bytes: &[u8]) -> String {
+    escape_bytes(bytes, b"-_.~ ").replace(' ', "+")
+}
+
+/// Key and value of a part of a query, if it is one that is understood.
+fn unescape_pair(pair: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+    if pair.is_empty() || pair.contains(';') {
+        return None;
+    }
+    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let unescape = |text: &str| unescape(&text.replace('+', " "));
+    Some((unescape(key)?, unescape(value)?))
 }
 
 #[cfg(test)]
@@ -119,6 +150,22 @@ mod tests {
             ("/b", "/a b", "/a%20b"),
         ] {
             assert_eq!(escape_path_of(raw, decoded), want, "{raw}");
+        }
+    }
+
+    #[test]
+    fn queries() {
+        for (raw, pairs, want) in [
+            ("b=%ff&a=%FE+x", vec![("b", "\u{fffd}"), ("a", "\u{fffd} x")], "?a=%FE+x&b=%FF"),
+            ("a=%EF%BF%BD", vec![("a", "\u{fffd}")], "?a=%EF%BF%BD"),
+            // It says something else than what was understood.
+            ("a=%ff&b=1", vec![("a", "\u{fffd}")], "?a=%EF%BF%BD"),
+            ("c=%ff", vec![("a", "\u{fffd}")], "?a=%EF%BF%BD"),
+            ("a=%ff&;&%zz=1&&b", vec![("a", "\u{fffd}"), ("b", "")], "?a=%FF&b="),
+            ("", vec![], ""),
+            ("b=2&a=1&b=1", vec![("b", "2"), ("a", "1"), ("b", "1")], "?a=1&b=2&b=1"),
+        ] {
+            assert_eq!(encode_query_of(Some(raw), pairs), want, "{raw}");
         }
     }
 
@@ -148,7 +195,7 @@ mod tests {
     #[test]
     fn queries_are_escaped_anew() {
         for (text, want) in [("a b", "a+b"), ("a/b?c&d=e", "a%2Fb%3Fc%26d%3De"), ("ü~", "%C3%BC~")] {
-            assert_eq!(escape_query(text), want);
+            assert_eq!(escape_query(text.as_bytes()), want);
         }
     }
 }

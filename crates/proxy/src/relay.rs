@@ -35,7 +35,7 @@ pub struct Relay<'a> {
 pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, String> {
     let escaped = path::escape_path_of(request.uri.path(), &request.info.path);
     // What was not understood here is not handed on.
-    let query = path::encode_query(request.query.iter().collect());
+    let query = path::encode_query_of(request.uri.query(), request.query.iter().collect());
     let uri: Uri = format!("{escaped}{query}").parse().map_err(|error| format!("invalid path: {error}"))?;
     let host = HeaderValue::from_str(to.address).map_err(|error| format!("invalid host: {error}"))?;
     if headers::is_upgrade(&request.headers) {

@@ -22,12 +22,12 @@ pub(super) const CONVERSIONS: &[Conversion] = &[
     renamed!("apiregistration.k8s.io", "v1beta1" => "v1", "APIService"),
     renamed!("apps", "v1beta1" => "v1", "ControllerRevision"),
     converted!("apps", "v1beta1" => "v1", "Deployment", rollback_to_annotation, rollback_from_annotation),
-    renamed!("apps", "v1beta1" => "v1", "StatefulSet"),
+    converted!("apps", "v1beta1" => "v1", "StatefulSet", name_claims, name_claims),
     renamed!("apps", "v1beta2" => "v1", "ControllerRevision"),
-    renamed!("apps", "v1beta2" => "v1", "DaemonSet"),
+    converted!("apps", "v1beta2" => "v1", "DaemonSet", complete_generation, same),
     renamed!("apps", "v1beta2" => "v1", "Deployment"),
     renamed!("apps", "v1beta2" => "v1", "ReplicaSet"),
-    renamed!("apps", "v1beta2" => "v1", "StatefulSet"),
+    converted!("apps", "v1beta2" => "v1", "StatefulSet", name_claims, name_claims),
     renamed!("batch", "v1beta1" => "v1", "CronJob"),
     renamed!("certificates.k8s.io", "v1beta1" => "v1", "CertificateSigningRequest"),
     renamed!("coordination.k8s.io", "v1beta1" => "v1", "Lease"),
@@ -148,6 +148,18 @@ fn generation_from_annotation(set: &mut Value) {
     if let Some(generation) = generation {
         set.make_at(&["spec"]).insert("templateGeneration", generation);
     }
+}
+
+/// Go always notes a generation.
+fn complete_generation(set: &mut Value) {
+    if set.at(&["metadata", "annotations", TEMPLATE_GENERATION]).is_none() {
+        set.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, "0");
+    }
+}
+
+/// Claims say what they are in whatever version.
+fn name_claims(set: &mut Value) {
+    each(set, &["spec", "volumeClaimTemplates"], |claim| set_type(claim, "v1", "PersistentVolumeClaim"));
 }
 
 fn topology_to_fields(slice: &mut Value) {

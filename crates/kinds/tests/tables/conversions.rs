@@ -5,9 +5,12 @@ use binnacle_schema::{Limits, Value, canonical, decode, json};
 
 use crate::support::{documents, reference};
 
-/// What Go loses, too: subjects of kinds that nobody knows have a group and no version, and slices get a host name where
-/// they name a node.
-const LOSSY: [&str; 3] = [
+/// What Go changes, too: subjects of kinds that nobody knows have a group and no version, slices get a host name where they
+/// name a node, daemon sets a generation, and claims of stateful sets say what they are.
+const LOSSY: [&str; 6] = [
+    "apps.v1beta1.StatefulSet",
+    "apps.v1beta2.DaemonSet",
+    "apps.v1beta2.StatefulSet",
     "discovery.k8s.io.v1beta1.EndpointSlice",
     "rbac.authorization.k8s.io.v1alpha1.ClusterRoleBinding",
     "rbac.authorization.k8s.io.v1alpha1.RoleBinding",
