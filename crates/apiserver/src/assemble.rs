@@ -21,10 +21,10 @@ use binnacle_admission_expressions::MatchConditionMetrics;
 use binnacle_aggregator::{Aggregator, Options as AggregatorOptions, PeerMetrics};
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{
-    AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
+    AllocatorMetrics, AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
-use binnacle_egress::{DialMetrics, Egress, EgressError, Network};
+use binnacle_egress::{DialMetrics, Dialer, Egress, EgressError, Network};
 use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
@@ -176,6 +176,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let url = format!("https://{}", reachable(port_address));
     tell_version(&config, metrics.registry()).map_err(not_registered)?;
     binnacle_supervise::register(metrics.registry()).map_err(not_registered)?;
+    binnacle_structural::register_metrics(metrics.registry()).map_err(not_registered)?;
     let root = config.storage.etcd.as_ref().map_or(ROOT, |etcd| &etcd.root);
     let at_rest = AtRest::open(&config.storage, root, metrics.registry()).await?;
     let mut data = open_data(&config)?;
@@ -203,10 +204,12 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         Some(external) => Signing::from(external.clone()),
         None => authentication.signing(&service_account)?,
     };
-    let issuers = issuers.make(flags, metrics.registry())?;
+    let selected = config.debugging.egress_config.is_some().then(|| egress.clone());
+    let issuers = issuers.make(flags, metrics.registry(), selected)?;
     let itself = webhooks::itself(&authentication.own_token, tls.certificates());
     let authentication =
         authentication::build(flags, authentication, &issuers, &clients, signing.keys.clone(), &resources, &metrics)?;
+    let to_collector = egress.dialer(Network::ControlPlane);
     let authorization = authorization.make(&resources, egress.dialer(Network::ControlPlane), metrics.registry())?;
 
     // What is served.
@@ -265,6 +268,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         services,
         aggregator: aggregator.clone(),
         availability: AvailabilityMetrics::register(metrics.registry()).map_err(not_registered)?,
+        allocators: AllocatorMetrics::register(metrics.registry()).map_err(not_registered)?,
         discovery_metrics,
     };
     let storage = match &at_rest {
@@ -305,7 +309,8 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
         aggregation.extend(peers.follow(&mut followers, &shutdown).map_err(|_| StartFailure::NoRegistration)?);
     }
     let fairness = crate::fairness::start(&config.generic, &resources, &metrics, &mut followers, &shutdown)?;
-    let tracer = named_tracing.map(|tracing| start_tracing(&tracing, &control_plane, &mut followers, &shutdown));
+    let tracer =
+        named_tracing.map(|tracing| start_tracing(&tracing, to_collector, &control_plane, &mut followers, &shutdown));
     let tracer = tracer.transpose()?;
     let upkeep = Upkeep::start(&stores, &served, &config.storage, metrics.registry()).map_err(not_registered)?;
     let health_metrics = HealthMetrics::new().map_err(not_registered)?;
@@ -498,13 +503,14 @@ fn descriptors() -> u64 {
 /// Who decides which requests are traced; where their spans go is one more task.
 fn start_tracing(
     config: &TracingConfig,
+    dialer: Option<Arc<Dialer>>,
     control_plane: &ControlPlane,
     followers: &mut JoinSet<()>,
     shutdown: &Shutdown,
 ) -> Result<Arc<Tracer>, StartFailure> {
     let resource =
         vec![("service.name", "apiserver".to_owned()), ("service.instance.id", control_plane.server_name().to_owned())];
-    let (exporter, task) = Exporter::new(&config.endpoint, resource, shutdown.clone())?;
+    let (exporter, task) = Exporter::new(&config.endpoint, dialer, resource, shutdown.clone())?;
     followers.spawn(task);
     Ok(Arc::new(Tracer::new(exporter, config.per_million)))
 }

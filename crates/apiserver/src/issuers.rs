@@ -6,6 +6,7 @@ use std::sync::Arc;
 use binnacle_authn::config::{AnonymousConfig, AuthenticationConfig, Checked, ConfigError};
 use binnacle_authn::{IssuerOptions, Issuers, IssuersFile, JwtMetrics};
 use binnacle_config::{Followed, ReloadMetrics};
+use binnacle_egress::Egress;
 use binnacle_jwt::Algorithm;
 use binnacle_meta::{go_quote, read_error};
 use binnacle_webhook::TargetError;
@@ -83,6 +84,7 @@ impl NamedIssuers {
         self,
         flags: &settings::Authentication,
         registry: &prometheus::Registry,
+        egress: Option<Egress>,
     ) -> Result<MadeIssuers, IssuersError> {
         let server = identity();
         let in_file = self.config.anonymous().cloned();
@@ -99,6 +101,7 @@ impl NamedIssuers {
             audiences: audiences(flags),
             disallowed: flags.service_accounts.issuers.clone(),
             metrics: Some(JwtMetrics::register(registry, &server)?),
+            egress,
         };
         let by_flag = || AnonymousConfig { enabled: flags.anonymous, paths: Vec::new() };
         let anonymous = in_file.unwrap_or_else(by_flag);

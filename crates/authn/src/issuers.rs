@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use binnacle_config::{Followed, ReloadMetrics};
+use binnacle_egress::Egress;
 use binnacle_jwt::Algorithm;
 use binnacle_meta::Text;
 use binnacle_request::{BoxFuture, Shutdown};
@@ -29,6 +30,8 @@ pub struct IssuerOptions {
     /// The issuers of service account tokens, which nobody else can be.
     pub disallowed: Vec<String>,
     pub metrics: Option<JwtMetrics>,
+    /// The networks that `egressSelectorType` chooses from; `None` where no file names any.
+    pub egress: Option<Egress>,
 }
 
 /// Knows the tokens of all issuers.
@@ -142,8 +145,10 @@ impl Issuers {
 fn make(config: Checked, options: &IssuerOptions) -> Result<Vec<Arc<Oidc>>, TargetError> {
     let Checked { config, rules } = config;
     let issuers = config.jwt.into_iter().zip(rules);
-    let make =
-        |(config, rules)| Oidc::new(config, rules, options.algorithms.clone(), options.metrics.as_ref()).map(Arc::new);
+    let make = |(config, rules)| {
+        let (algorithms, metrics) = (options.algorithms.clone(), options.metrics.as_ref());
+        Oidc::new(config, rules, algorithms, metrics, options.egress.as_ref()).map(Arc::new)
+    };
     issuers.map(make).collect()
 }
 

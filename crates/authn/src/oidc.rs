@@ -9,8 +9,10 @@ mod user;
 mod verifier;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use binnacle_egress::{Dialer, Egress, Network};
 use binnacle_jwt::{Algorithm, Token};
 use binnacle_meta::go_quote;
 use binnacle_webhook::TargetError;
@@ -45,20 +47,17 @@ impl Oidc {
         rules: Rules,
         algorithms: Vec<Algorithm>,
         metrics: Option<&JwtMetrics>,
+        egress: Option<&Egress>,
     ) -> Result<Self, TargetError> {
         let issuer = &config.issuer;
-        let egress = &issuer.egress_selector_type;
-        if !egress.is_empty() {
-            let why = format!("oidc: egress lookup required with egress selector type {}", go_quote(egress));
-            return Err(TargetError(why));
-        }
+        let dialer = dialer(&issuer.egress_selector_type, egress)?;
         let of_issuer = || metrics.map(|metrics| metrics.of_issuer(&issuer.url));
         let groups = &config.claim_mappings.groups.claim;
         let resolver = match groups.as_str() {
             "" => None,
-            claim => Some(Resolver::new(claim.to_owned(), issuer.clone(), algorithms.clone())?),
+            claim => Some(Resolver::new(claim.to_owned(), issuer.clone(), algorithms.clone(), dialer.clone())?),
         };
-        let (verifier, metrics) = (Verifier::new(issuer, algorithms, of_issuer())?, of_issuer());
+        let (verifier, metrics) = (Verifier::new(issuer, algorithms, of_issuer(), dialer)?, of_issuer());
         Ok(Self { rules, verifier, resolver, metrics, config })
     }
 
@@ -101,4 +100,20 @@ impl Oidc {
         let user = user::user(&self.config, &self.rules, &claims)?;
         Ok(Authenticated::new(authenticated(user)))
     }
+}
+
+/// The proxy for the network that an issuer is in; `None` where it is reached directly.
+fn dialer(network: &str, egress: Option<&Egress>) -> Result<Option<Arc<Dialer>>, TargetError> {
+    let chosen = match network {
+        "" => return Ok(None),
+        "controlplane" => Network::ControlPlane,
+        "cluster" => Network::Cluster,
+        // The configuration was checked before.
+        other => return Err(TargetError(format!("oidc: unknown egress selector type {}", go_quote(other)))),
+    };
+    let Some(egress) = egress else {
+        let why = format!("oidc: egress lookup required with egress selector type {}", go_quote(network));
+        return Err(TargetError(why));
+    };
+    Ok(egress.dialer(chosen))
 }

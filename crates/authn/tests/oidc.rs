@@ -121,6 +121,7 @@ fn options(algorithms: &[Algorithm]) -> IssuerOptions {
         audiences: vec!["api".into()],
         disallowed: vec!["https://own.test".to_owned()],
         metrics: Some(metrics),
+        egress: None,
     }
 }
 

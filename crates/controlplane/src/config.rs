@@ -10,6 +10,7 @@ use binnacle_validation::ip::Cidr;
 
 use crate::apiservices::{AggregatedServers, AvailabilityMetrics, LocalApi};
 use crate::definitions::CustomResources;
+use crate::services::AllocatorMetrics;
 
 /// Defaults are those of kube-apiserver's flags.
 #[derive(Clone, Debug)]
@@ -41,6 +42,8 @@ pub struct Config {
     pub aggregated: Option<Arc<dyn AggregatedServers>>,
     /// Counts APIServices that are unavailable.
     pub availability: Option<AvailabilityMetrics>,
+    /// Counts the addresses and ports of services.
+    pub allocators: Option<AllocatorMetrics>,
     /// Timing of the lease by which servers agree which of them elects leaders (`--coordinated-leadership-...`).
     pub leadership: Leadership,
     /// Serves custom resources; without it definitions are stored and nothing more.
@@ -104,6 +107,7 @@ impl Default for Config {
             local_apis: Vec::new(),
             aggregated: None,
             availability: None,
+            allocators: None,
             leadership: Leadership::default(),
             custom: None,
         }

@@ -53,6 +53,6 @@ pub use peer_addresses::PeerAddresses;
 pub use policies::follow_policies;
 pub use policy_params::policy_hooks;
 pub use service_addresses::{ServiceAddresses, ServiceRouting};
-pub use services::{ServiceHooks, service_hooks};
+pub use services::{AllocatorMetrics, ServiceHooks, service_hooks};
 pub use start::{ControlPlane, Step, start};
 pub use storage_versions::StorageVersions;

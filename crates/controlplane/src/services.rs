@@ -6,6 +6,7 @@
 mod addresses;
 mod bitmap;
 mod families;
+mod metrics;
 mod node_ports;
 mod ports;
 mod range;
@@ -30,6 +31,7 @@ use families::{Families, invalid, is_settled_dual_stack};
 use node_ports::{NodePorts, ports_of};
 use spec::{Family, Spec, spec_mut};
 
+pub use metrics::AllocatorMetrics;
 pub(crate) use range::AddressRange;
 pub(crate) use repair::ensure as repair;
 
@@ -38,8 +40,8 @@ pub fn service_hooks(resources: Catalog, config: &Config) -> Arc<ServiceHooks> {
     let families = Families::new(config.service_cidrs.iter().map(Family::of_cidr));
     Arc::new(ServiceHooks {
         families,
-        addresses: Addresses::new(resources.clone()),
-        node_ports: NodePorts::new(resources.clone(), config.node_ports),
+        addresses: Addresses::new(resources.clone()).counted(config.allocators.clone()),
+        node_ports: NodePorts::new(resources.clone(), config.node_ports).counted(config.allocators.clone()),
         resources,
     })
 }

@@ -1,9 +1,10 @@
 //! Old values for new ones: the value that a new one takes the place of, as far as the schema lets the two be
 //! brought together, and whether they are the same.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use binnacle_schema::{Object, Value};
 
@@ -23,6 +24,22 @@ pub struct Correlated<'v> {
 pub struct Known<'v> {
     equal: RefCell<HashMap<*const Value, bool>>,
     lists: RefCell<HashMap<*const Value, Rc<MapList<'v>>>>,
+    /// True while values are compared.
+    comparing: Cell<bool>,
+    /// The time that comparing took.
+    spent: Cell<Duration>,
+}
+
+impl Known<'_> {
+    /// The time that comparing took so far.
+    pub fn spent(&self) -> Duration {
+        self.spent.get()
+    }
+
+    /// The time of now for a comparison that is not part of another one.
+    fn begin(&self) -> Option<Instant> {
+        (!self.comparing.replace(true)).then(Instant::now)
+    }
 }
 
 /// The elements of a list map by their keys; of several with the same keys the first.
@@ -63,7 +80,12 @@ impl<'v> Correlated<'v> {
         if let Some(known) = self.known.equal.borrow().get(&place) {
             return *known;
         }
+        let begun = self.known.begin();
         let same = self.compare();
+        if let Some(begun) = begun {
+            self.known.comparing.set(false);
+            self.known.spent.set(self.known.spent.get() + begun.elapsed());
+        }
         self.known.equal.borrow_mut().insert(place, same);
         same
     }

@@ -13,6 +13,7 @@ use crate::defaulting::{self, Nulls};
 use crate::embedded::{self, Coercion};
 use crate::list_types;
 use crate::message::message;
+use crate::metrics;
 use crate::pruning;
 use crate::rules::{Judgement, RUNTIME_BUDGET, Rules};
 use crate::structural::{ListType, Structural};
@@ -186,9 +187,24 @@ impl ResourceSchema {
 
     fn judge_with(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors, blocked: bool) -> Judgement {
         let Some(schema) = self.schema() else { return Judgement { errors: found, warnings: Vec::new() } };
-        let mut judgement = Judgement { errors: FieldErrors::new(), warnings: Vec::new() };
         let known = Known::default();
         let change = old.map(|old| Correlated::new(new, old, schema, &known));
+        let judgement = self.judge_change(new, old, schema, change, (part, found, blocked));
+        if change.is_some() {
+            metrics::compared(known.spent());
+        }
+        judgement
+    }
+
+    fn judge_change(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        schema: &Arc<Structural>,
+        change: Option<Correlated<'_>>,
+        (part, found, blocked): (Part, FieldErrors, bool),
+    ) -> Judgement {
+        let mut judgement = Judgement { errors: FieldErrors::new(), warnings: Vec::new() };
         let errors = &mut judgement.errors;
         let root = FieldPath::root();
         match (part, &change) {

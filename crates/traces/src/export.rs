@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use binnacle_egress::Dialer;
 use binnacle_request::Shutdown;
 use binnacle_request::trace::{Span, SpanSink};
 use http::Uri;
@@ -44,13 +45,15 @@ pub struct ExporterError {
 }
 
 impl Exporter {
-    /// An exporter, and the task that sends what it takes until the shutdown signal. `resource` says who we are.
+    /// An exporter, and the task that sends what it takes until the shutdown signal. `resource` says who we are; with a
+    /// dialer the collector is reached by a proxy, unless it is a socket of this machine.
     pub fn new(
         endpoint: &str,
+        dialer: Option<Arc<Dialer>>,
         resource: Vec<(&'static str, String)>,
         shutdown: Shutdown,
     ) -> Result<(Arc<Self>, impl Future<Output = ()> + Send + use<>), ExporterError> {
-        let channel = channel(endpoint).map_err(|why| ExporterError { endpoint: endpoint.to_owned(), why })?;
+        let channel = channel(endpoint, dialer).map_err(|why| ExporterError { endpoint: endpoint.to_owned(), why })?;
         let (queue, spans) = mpsc::channel(QUEUE);
         let exporter = Arc::new(Self { queue, lost: AtomicU64::new(0) });
         let task = send(TraceServiceClient::new(channel), resource, spans, exporter.clone(), shutdown);
@@ -68,7 +71,7 @@ impl SpanSink for Exporter {
     }
 }
 
-fn channel(endpoint: &str) -> Result<Channel, String> {
+fn channel(endpoint: &str, dialer: Option<Arc<Dialer>>) -> Result<Channel, String> {
     let socket = match endpoint.split_once(':') {
         Some(("unix", path)) => Some(SocketAddr::from_pathname(path.strip_prefix("//").unwrap_or(path))),
         Some(("unix-abstract", name)) => Some(SocketAddr::from_abstract_name(name.trim_start_matches('/'))),
@@ -93,7 +96,14 @@ fn channel(endpoint: &str) -> Result<Channel, String> {
         None => endpoint,
     };
     let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(|error| error.to_string())?;
-    Ok(endpoint.connect_timeout(TIMEOUT).timeout(TIMEOUT).connect_lazy())
+    let endpoint = endpoint.connect_timeout(TIMEOUT).timeout(TIMEOUT);
+    let Some(dialer) = dialer else { return Ok(endpoint.connect_lazy()) };
+    let address = address.to_owned();
+    let connect = service_fn(move |_: Uri| {
+        let (dialer, address) = (dialer.clone(), address.clone());
+        async move { dialer.dial(&address).await.map(TokioIo::new).map_err(std::io::Error::other) }
+    });
+    Ok(endpoint.connect_with_connector_lazy(connect))
 }
 
 async fn send(

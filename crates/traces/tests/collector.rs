@@ -39,7 +39,7 @@ async fn what_is_left_is_sent_at_the_end() {
     tokio::spawn(Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)));
     let (trigger, shutdown) = ShutdownTrigger::new();
     let resource = vec![("service.name", "apiserver".to_owned())];
-    let (exporter, task) = Exporter::new(&endpoint, resource, shutdown).unwrap();
+    let (exporter, task) = Exporter::new(&endpoint, None, resource, shutdown).unwrap();
     let task = tokio::spawn(task);
     for _ in 0..600 {
         let trace = Trace::new(SpanContext { trace: [7; 16], span: [0; 8], sampled: true }, exporter.clone());

@@ -12,9 +12,9 @@ use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{
-    AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DefinitionRules, DeviceClaims, LocalApi,
-    PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates, default_advertise_address,
-    escalation_hooks, policy_hooks, service_hooks,
+    AllocatorMetrics, AvailabilityMetrics, ControlPlane, ConversionMetrics, CustomResources, DefinitionRules,
+    DeviceClaims, LocalApi, PortRange, RequestHeader, RequesterOfCertificates, RolesFeed, SignersOfPodCertificates,
+    default_advertise_address, escalation_hooks, policy_hooks, service_hooks,
 };
 use binnacle_discovery::{Addresses, DiscoveryMetrics};
 use binnacle_endpoints::Api;
@@ -54,6 +54,7 @@ pub(super) struct Access {
     pub(super) services: Arc<dyn ServiceResolver>,
     pub(super) aggregator: Aggregator,
     pub(super) availability: AvailabilityMetrics,
+    pub(super) allocators: AllocatorMetrics,
     pub(super) discovery_metrics: DiscoveryMetrics,
 }
 
@@ -72,6 +73,7 @@ pub(super) fn built_in(
     let mut own = binnacle_controlplane::Config {
         client_ca: Some(access.client_ca.clone()),
         request_header: access.request_header.clone(),
+        allocators: Some(access.allocators.clone()),
         ..control_plane_config(config, address, &served)
     };
     let lookup: Arc<dyn Lookup> = Arc::new(ResourceLookup::new(set.clone()));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use binnacle_egress::Dialer;
 use binnacle_jwt::{Algorithm, Token};
 use binnacle_meta::go_quote;
 use binnacle_webhook::{Client, Target, TargetError, WebhookError};
@@ -28,17 +29,24 @@ pub(super) struct Resolver {
     /// The issuer of the tokens; those of claims are trusted by the same authorities and meant for the same audiences.
     issuer: Issuer,
     algorithms: Vec<Algorithm>,
+    dialer: Option<Arc<Dialer>>,
     client: Client,
     verifiers: Mutex<HashMap<String, Arc<Verifier>>>,
 }
 
 impl Resolver {
-    pub(super) fn new(claim: String, issuer: Issuer, algorithms: Vec<Algorithm>) -> Result<Self, TargetError> {
+    pub(super) fn new(
+        claim: String,
+        issuer: Issuer,
+        algorithms: Vec<Algorithm>,
+        dialer: Option<Arc<Dialer>>,
+    ) -> Result<Self, TargetError> {
         let mut target = Target::new(&issuer.url)?;
         let pem = issuer.certificate_authority.as_bytes();
         target.authorities = (!pem.is_empty()).then(|| pem.to_vec());
+        target.dialer = dialer.clone();
         let client = Client::new(target, PATIENCE)?;
-        Ok(Self { claim, issuer, algorithms, client, verifiers: Mutex::default() })
+        Ok(Self { claim, issuer, algorithms, dialer, client, verifiers: Mutex::default() })
     }
 
     /// Adds the claim, if it is elsewhere.
@@ -146,7 +154,7 @@ impl Resolver {
         } else {
             Issuer { url: issuer.to_owned(), discovery_url: String::new(), ..self.issuer.clone() }
         };
-        let made = Verifier::new(&other, self.algorithms.clone(), None);
+        let made = Verifier::new(&other, self.algorithms.clone(), None, self.dialer.clone());
         let made = made.inspect_err(|error| tracing::error!("oidc: issuer of claims {issuer:?}: {error}")).ok()?;
         let made = Arc::new(made);
         verifiers.insert(issuer.to_owned(), made.clone());

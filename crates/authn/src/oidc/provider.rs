@@ -1,8 +1,10 @@
 //! A provider: its discovery document says where its keys are, and these are fetched again when a token names another.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use binnacle_egress::Dialer;
 use binnacle_jwt::{PublicKey, Token, TokenError, parse_key_set};
 use binnacle_meta::go_quote;
 use binnacle_webhook::{Client, Target, TargetError};
@@ -34,7 +36,11 @@ struct Found {
 }
 
 impl Provider {
-    pub(super) fn new(issuer: &Issuer, metrics: Option<IssuerMetrics>) -> Result<Self, TargetError> {
+    pub(super) fn new(
+        issuer: &Issuer,
+        metrics: Option<IssuerMetrics>,
+        dialer: Option<Arc<Dialer>>,
+    ) -> Result<Self, TargetError> {
         let document = match issuer.discovery_url.as_str() {
             "" => format!("{}{CONFIGURATION}", issuer.url.trim_end_matches('/')),
             url => url.to_owned(),
@@ -42,6 +48,7 @@ impl Provider {
         let mut target = Target::new(&document)?;
         let pem = issuer.certificate_authority.as_bytes();
         target.authorities = (!pem.is_empty()).then(|| pem.to_vec());
+        target.dialer = dialer;
         let client = Client::new(target, TIMEOUT)?;
         let (found, refreshed) = (ArcSwapOption::empty(), Mutex::new(None));
         Ok(Self { issuer: issuer.url.clone(), document, client, metrics, found, refreshed })

@@ -1,7 +1,9 @@
 //! Whether a token is an issuer's, for us, and for now.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use binnacle_egress::Dialer;
 use binnacle_jwt::{Algorithm, Token};
 use binnacle_meta::go_quote;
 use binnacle_webhook::TargetError;
@@ -32,8 +34,9 @@ impl Verifier {
         issuer: &Issuer,
         algorithms: Vec<Algorithm>,
         metrics: Option<IssuerMetrics>,
+        dialer: Option<Arc<Dialer>>,
     ) -> Result<Self, TargetError> {
-        let provider = Provider::new(issuer, metrics)?;
+        let provider = Provider::new(issuer, metrics, dialer)?;
         Ok(Self { algorithms, audiences: issuer.audiences.clone(), provider, missed: tokio::sync::Mutex::default() })
     }
 

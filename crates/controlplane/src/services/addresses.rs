@@ -3,12 +3,14 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Instant;
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
 use binnacle_schema::{Object, Value, value};
 use binnacle_validation::ip::parse_cidr;
 
+use super::metrics::{AllocatorMetrics, Scope};
 use super::range::AddressRange;
 use super::spec::Family;
 use crate::objects::Objects;
@@ -21,6 +23,7 @@ pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
 #[derive(Clone)]
 pub(crate) struct Addresses {
     resources: Catalog,
+    metrics: Option<AllocatorMetrics>,
 }
 
 /// The service that an address is for.
@@ -58,16 +61,25 @@ impl fmt::Display for AddressError {
 
 impl Addresses {
     pub(crate) fn new(resources: Catalog) -> Self {
-        Self { resources }
+        Self { resources, metrics: None }
+    }
+
+    /// The same, counting what services get.
+    #[must_use]
+    pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
+        if let Some(metrics) = &metrics {
+            metrics.follow(&self.resources);
+        }
+        Self { metrics, ..self }
     }
 
     /// Takes the address that was asked for.
     pub(crate) async fn take(&self, address: IpAddr, owner: Owner<'_>) -> Result<(), AddressError> {
         let ranges = self.ranges(Family::of(address)).await?;
-        if !ranges.iter().any(|range| range.contains(address)) {
+        let Some(range) = ranges.iter().find(|range| range.contains(address)) else {
             return Err(AddressError::Elsewhere);
-        }
-        self.claim(address, owner).await
+        };
+        self.claim_counted(range, address, owner, Scope::Static, Instant::now()).await
     }
 
     /// Takes any address of a family.
@@ -76,17 +88,19 @@ impl Addresses {
         let known = objects.resource();
         known.collection.cache.ready(soon()).await.map_err(|_| failed("the cache of addresses is not ready"))?;
         for range in self.ranges(family).await? {
+            let begun = Instant::now();
             for address in range.candidates() {
                 // What the cache does not know yet, the store does.
                 if known.collection.cache.get(&address.to_string()).is_some() {
                     continue;
                 }
-                match self.claim(address, owner).await {
+                match self.claim_counted(&range, address, owner, Scope::Dynamic, begun).await {
                     Err(AddressError::Allocated) => {}
                     Ok(()) => return Ok(address),
                     Err(error) => return Err(error),
                 }
             }
+            self.refused(&range, Scope::Dynamic);
         }
         Err(AddressError::Full)
     }
@@ -103,6 +117,32 @@ impl Addresses {
     /// A stand-in for the address that a service would get, were it not for a dry run.
     pub(crate) async fn try_take_any(&self, family: Family) -> Result<IpAddr, AddressError> {
         self.ranges(family).await?.first().map(AddressRange::network).ok_or(AddressError::Full)
+    }
+
+    /// Makes the object that holds an address of a range, and counts it. It was begun to look for one at `begun`.
+    async fn claim_counted(
+        &self,
+        range: &AddressRange,
+        address: IpAddr,
+        owner: Owner<'_>,
+        scope: Scope,
+        begun: Instant,
+    ) -> Result<(), AddressError> {
+        let claimed = self.claim(address, owner).await;
+        match (&claimed, &self.metrics) {
+            (_, None) => {}
+            (Err(_), Some(_)) => self.refused(range, scope),
+            (Ok(()), Some(metrics)) => {
+                metrics.address_given(range, scope, begun.elapsed());
+            }
+        }
+        claimed
+    }
+
+    fn refused(&self, range: &AddressRange, scope: Scope) {
+        if let Some(metrics) = &self.metrics {
+            metrics.address_refused(range, scope);
+        }
     }
 
     /// Gives an address back, unless it is somebody else's. What fails is left to the repair loop.

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use tokio::sync::Mutex;
 
 use super::bitmap::Bitmap;
+use super::metrics::{AllocatorMetrics, Scope};
 use super::spec::Spec;
 use crate::config::PortRange;
 use crate::objects::Objects;
@@ -36,6 +37,7 @@ const DRY_RUN_PORT: i64 = 32769;
 pub(crate) struct NodePorts {
     resources: Catalog,
     range: PortRange,
+    metrics: Option<AllocatorMetrics>,
     /// As last read or written; `None` before.
     state: Mutex<Option<State>>,
 }
@@ -54,6 +56,10 @@ pub(crate) struct Session<'a> {
     dry_run: bool,
     /// In a dry run: what the next chosen port is.
     next_dummy: i64,
+    /// How the ports were chosen that were taken.
+    given: Vec<Scope>,
+    /// How the port was to be chosen that could not be had.
+    refused: Option<Scope>,
 }
 
 /// Why a port could not be had.
@@ -79,6 +85,19 @@ impl fmt::Display for PortError {
 impl Session<'_> {
     /// Takes the port that was asked for.
     pub(crate) fn take(&mut self, port: i64) -> Result<(), PortError> {
+        let taken = self.try_take(port);
+        self.note(Scope::Static, taken.is_ok());
+        taken
+    }
+
+    fn note(&mut self, scope: Scope, is_given: bool) {
+        match is_given {
+            true => self.given.push(scope),
+            false => self.refused = Some(scope),
+        }
+    }
+
+    fn try_take(&mut self, port: i64) -> Result<(), PortError> {
         let Some(offset) = offset(self.range, port) else {
             // A dry run of kube-apiserver does not look.
             return if self.dry_run { Ok(()) } else { Err(PortError::NotInRange(self.range)) };
@@ -100,6 +119,7 @@ impl Session<'_> {
         let size = self.taken.len();
         let reserved = if size <= STATIC_MIN { 0 } else { (size / STATIC_SHARE).clamp(STATIC_MIN, STATIC_MAX) };
         let offset = free(self.taken, reserved, size).or_else(|| free(self.taken, 0, reserved));
+        self.note(Scope::Dynamic, offset.is_some());
         let offset = offset.ok_or(PortError::Full)?;
         self.taken.set(offset, true);
         Ok(i64::from(self.range.first) + offset as i64)
@@ -108,7 +128,13 @@ impl Session<'_> {
 
 impl NodePorts {
     pub(crate) fn new(resources: Catalog, range: PortRange) -> Self {
-        Self { resources, range, state: Mutex::new(None) }
+        Self { resources, range, metrics: None, state: Mutex::new(None) }
+    }
+
+    /// The same, counting what services get.
+    #[must_use]
+    pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Takes ports as `plan` says; it may be asked again, when others were quicker.
@@ -128,11 +154,23 @@ impl NodePorts {
                 }
             };
             let mut taken = known.taken.clone();
-            let mut session = Session { range: self.range, taken: &mut taken, dry_run, next_dummy: DRY_RUN_PORT };
-            match plan(&mut session) {
+            let mut session = Session {
+                range: self.range,
+                taken: &mut taken,
+                dry_run,
+                next_dummy: DRY_RUN_PORT,
+                given: Vec::new(),
+                refused: None,
+            };
+            let planned = plan(&mut session);
+            let (given, refused) = (session.given, session.refused);
+            match planned {
                 // Another server may have given back what is missing here.
                 Err(_) if !fresh => continue,
                 Err(status) => {
+                    if let (Some(metrics), Some(scope), false) = (&self.metrics, refused, dry_run) {
+                        metrics.port_refused(scope);
+                    }
                     *state = Some(known);
                     return Err(status);
                 }
@@ -142,11 +180,20 @@ impl NodePorts {
                 }
                 Ok(planned) => {
                     *state = self.write(&known, taken).await?;
-                    if state.is_some() {
+                    if let Some(state) = &*state {
+                        self.count(state, &given);
                         return Ok(planned);
                     }
                 }
             }
+        }
+    }
+
+    /// Tells how many ports are given, some of them now.
+    fn count(&self, state: &State, given: &[Scope]) {
+        if let Some(metrics) = &self.metrics {
+            metrics.ports_given(given);
+            metrics.ports(state.taken.taken().count(), state.taken.len());
         }
     }
 
@@ -199,7 +246,8 @@ impl NodePorts {
                 continue;
             }
             *state = self.write(&known, taken).await?;
-            if state.is_some() {
+            if let Some(state) = &*state {
+                self.count(state, &[]);
                 return Ok(());
             }
         }

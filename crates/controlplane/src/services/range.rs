@@ -56,6 +56,11 @@ impl AddressRange {
         self.cidr.network()
     }
 
+    /// How many addresses can be given.
+    pub(crate) fn size(&self) -> f64 {
+        self.last.saturating_add(1).saturating_sub(self.first) as f64
+    }
+
     pub(crate) fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == (self.family() == Family::V4) && (self.first..=self.last).contains(&number(address))
     }

@@ -97,3 +97,47 @@ async fn etcd_is_reached_by_the_proxy() {
     let asked = proxy.asked();
     assert!(!asked.is_empty() && asked.iter().all(|asked| *asked == member), "{asked:?} {member}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_collector_of_traces_is_reached_by_the_proxy() {
+    let temp = TempDir::new();
+    let (proxy, address) = Proxy::start().await;
+    let egress = config(&temp, "controlplane", address);
+    let tracing = temp.file(
+        "tracing.yaml",
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: 192.0.2.1:4317\n\
+         samplingRatePerMillion: 1000000\n",
+    );
+    let server =
+        Server::start(&["--ephemeral", "--egress-selector-config-file", &egress, "--tracing-config-file", &tracing]);
+    assert_eq!(server.client().await.get("/api/v1/nodes").await.unwrap().status, 200);
+    let is_asked = || proxy.asked().iter().any(|asked| asked == "192.0.2.1:4317");
+    wait_until("the proxy is asked for the collector", async || is_asked().then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn issuers_are_reached_in_the_network_that_they_name() {
+    let temp = TempDir::new();
+    let (proxy, address) = Proxy::start().await;
+    let egress = config(&temp, "cluster", address);
+    let issuer = |network: &str, address: &str| {
+        format!(
+            "- issuer: {{url: 'https://{address}', audiences: [a], egressSelectorType: '{network}'}}\n  claimMappings: \
+             {{username: {{claim: sub, prefix: ''}}}}\n"
+        )
+    };
+    let authentication = format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n{}{}",
+        issuer("cluster", "192.0.2.1"),
+        // This network has no proxy.
+        issuer("controlplane", "127.0.0.1:1"),
+    );
+    let authentication = temp.file("authentication.yaml", &authentication);
+    let flags = ["--ephemeral", "--egress-selector-config-file", &egress, "--authentication-config", &authentication];
+    let _server = Server::start(&flags);
+    wait_until("the proxy is asked for the issuer", async || {
+        proxy.asked().iter().any(|asked| asked == "192.0.2.1:443").then_some(())
+    })
+    .await;
+    assert!(proxy.asked().iter().all(|asked| asked == "192.0.2.1:443"), "{:?}", proxy.asked());
+}

@@ -24,6 +24,7 @@ mod conversion_webhooks;
 mod coordinated_election;
 mod custom_resources;
 mod custom_resources_killed;
+mod dashboards;
 mod distributed_claims;
 mod durability;
 mod egress;

@@ -3,6 +3,7 @@
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge};
+use tokio::runtime::Handle;
 
 /// What the kernel says of this process.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub(super) struct Process {
     virtual_memory: Gauge,
     most_virtual_memory: Gauge,
     started: Gauge,
+    /// What dashboards of Go programs show, filled with its counterpart.
+    tasks: Gauge,
 }
 
 struct Snapshot {
@@ -62,6 +65,10 @@ impl Process {
                 "Maximum amount of virtual memory available in bytes.",
             )?,
             started: Gauge::new(START_TIME, START_TIME_HELP)?,
+            tasks: Gauge::new(
+                "go_goroutines",
+                "Number of tasks of the runtime that answers requests: they stand for goroutines.",
+            )?,
         })
     }
 
@@ -79,6 +86,7 @@ impl Collector for Process {
         for gauge in self.gauges() {
             all.extend(gauge.desc());
         }
+        all.extend(self.tasks.desc());
         all
     }
 
@@ -93,6 +101,10 @@ impl Collector for Process {
         self.most_virtual_memory.set(now.most_virtual_memory);
         self.started.set(boot_time().unwrap_or_default() + now.started);
         let mut all = self.cpu_seconds.collect();
+        if let Ok(runtime) = Handle::try_current() {
+            self.tasks.set(runtime.metrics().num_alive_tasks() as f64);
+            all.extend(self.tasks.collect());
+        }
         if let Some([received, sent]) = network() {
             for (counter, bytes) in [(&self.received, received), (&self.sent, sent)] {
                 counter.reset();

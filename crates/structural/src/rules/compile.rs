@@ -1,11 +1,13 @@
 //! Rules made ready to be evaluated, with what they can cost at most.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use binnacle_cel::{Ast, DeclType, Environment, Program, Type, Version};
 use binnacle_meta::Text;
 
 use super::types::decl_type;
+use crate::metrics;
 use crate::structural::{Rule, Structural};
 
 /// The rules of a schema and of all schemas below it.
@@ -105,8 +107,11 @@ impl Node {
 /// Compiles the rules of one schema, without those below. `version` says for an expression, which may be one that makes
 /// a message, what it can use.
 pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) -> Version) -> Vec<Compiled> {
+    let begun = Instant::now();
     let mut environments = Environments { ty, made: Vec::new() };
-    schema.rules.iter().map(|rule| compile_rule(schema, rule, &mut environments, version)).collect()
+    let rules = schema.rules.iter().map(|rule| compile_rule(schema, rule, &mut environments, version)).collect();
+    metrics::compiled(begun.elapsed());
+    rules
 }
 
 /// Environments are alike for most rules.

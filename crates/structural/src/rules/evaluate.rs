@@ -1,11 +1,14 @@
 //! Objects before their rules.
 
+use std::time::Instant;
+
 use binnacle_cel::{Activation, DeclType, Error, PER_CALL_LIMIT, Val};
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 
 use super::compile::{Compiled, MessageExpression, Node, OLD_SELF, Rules, SELF};
 use crate::correlation::{Correlated, MapList};
+use crate::metrics;
 use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::{Kind, Rule};
@@ -37,10 +40,13 @@ impl Rules {
         budget: i64,
         judgement: &mut Judgement,
     ) -> i64 {
+        let begun = Instant::now();
         let mut run = Run { base, budget, judgement };
         // Running out of budget is told by the budget.
         let _ = run.node(&self.root, new, old, Ratchet { current: change, nearest: None }, &Path::Root);
-        run.budget
+        let left = run.budget;
+        metrics::evaluated(begun.elapsed());
+        left
     }
 }
 
