@@ -70,7 +70,7 @@ async fn fetch(client: &mut Client, path: &str) -> (u16, String, Vec<u8>) {
 fn top(temp: &TempDir, profile: &[u8]) -> Option<String> {
     let path = temp.join("profile");
     std::fs::write(&path, profile).unwrap();
-    let output = Command::new("go").args(["tool", "pprof", "-top", "-nodecount=200", &path]).output();
+    let output = Command::new("go").args(["tool", "pprof", "-top", "-nodecount=100000", &path]).output();
     match output {
         Ok(output) if output.status.success() => Some(String::from_utf8(output.stdout).unwrap()),
         Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),

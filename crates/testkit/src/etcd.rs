@@ -184,13 +184,20 @@ impl Etcd {
     /// Removes a member from the cluster, and ends it.
     pub fn remove(&mut self, member: usize) {
         let id = self.id(member);
-        let _ = self.change_members(&["remove", &id]);
+        // One that is removed may end before it answers.
+        let _ = self.change_members_by(&["remove", &id], |other| other != member);
         self.kill(member);
     }
 
     /// Changes who belongs to the cluster; that is refused while somebody is behind.
     fn change_members(&self, arguments: &[&str]) -> String {
-        let asked = (0..self.members.len()).find(|member| self.members[*member].child.is_some());
+        self.change_members_by(arguments, |_| true)
+    }
+
+    /// [`Self::change_members`], asking the first running member that may be asked.
+    fn change_members_by(&self, arguments: &[&str], may_be_asked: impl Fn(usize) -> bool) -> String {
+        let runs = |member: &usize| self.members[*member].child.is_some();
+        let asked = (0..self.members.len()).filter(runs).find(|member| may_be_asked(*member));
         let endpoint = &self.members[asked.expect("a member that runs")].endpoint;
         wait_blocking(READY, "the members change", || {
             let mut command = Command::new("etcdctl");
