@@ -6,8 +6,6 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use binnacle_schema::{Value, json};
 use binnacle_webhook::{Client, Service, ServiceResolver, Target, Users};
 use parking_lot::Mutex;
@@ -72,16 +70,11 @@ impl Backends {
         let port = target.url.port_u16().unwrap_or(DEFAULT_PORT);
         // A server may bound how many calls one connection of HTTP/2 carries, and slow ones would hold up the rest.
         target.http1 = true;
-        let service = service.map(|(service, _)| service).or_else(|| Service::of_own_url(&self.services, &target.url));
-        if let Some(itself) = service.as_ref().and_then(Service::itself) {
-            return Ok(Target { service, ..target }.as_itself(itself));
+        let mut target = target.at(service.map(|(service, _)| service), &self.services);
+        if !target.is_itself() {
+            (target.identity, target.credential) = self.users.of_host(&host, port);
+            target.trust(config.str_at(&["caBundle"])).map_err(|error| error.to_string())?;
         }
-        (target.identity, target.credential) = self.users.of_host(&host, port);
-        target.dialer = self.services.dialer(service.is_some());
-        target.service = service;
-        let bundle = BASE64_STANDARD.decode(config.str_at(&["caBundle"])).map_err(|error| error.to_string())?;
-        // Blanks alone are no authorities.
-        target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
         Ok(target)
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustls_pki_types::CertificateDer;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::service::{Service, ServiceResolver};
 use crate::target::{Credential, Target};
 
 /// How a server calls itself. Clones share the bound of calls.
@@ -53,6 +54,23 @@ impl fmt::Debug for OwnCertificates {
 }
 
 impl Target {
+    /// At a service, at the one that its URL means, or at what else the URL names. Where that is this server, nothing more
+    /// has to be known of it ([`Target::is_itself`]).
+    #[must_use]
+    pub fn at(mut self, service: Option<Service>, resolver: &Arc<dyn ServiceResolver>) -> Self {
+        self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
+        self.dialer = resolver.dialer(self.service.is_some());
+        match self.service.as_ref().and_then(Service::itself) {
+            Some(itself) => self.as_itself(itself),
+            None => self,
+        }
+    }
+
+    /// True when the target is this server, which is called with what it knows of itself.
+    pub fn is_itself(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// Nobody else gets the credential: neither another server nor a proxy in between.
     #[must_use]
     pub fn as_itself(self, itself: Itself) -> Self {

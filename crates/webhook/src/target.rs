@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base64::prelude::BASE64_STANDARD;
+use base64::{DecodeError, Engine};
 use binnacle_egress::Dialer;
 use http::Uri;
 
@@ -88,6 +90,17 @@ impl Target {
             credential: Credential::None,
             dialer: None,
         })
+    }
+
+    /// Trusts the authorities of a `caBundle`; those of the system where it holds none.
+    ///
+    /// # Errors
+    /// For text that is not base64.
+    pub fn trust(&mut self, bundle: &str) -> Result<(), DecodeError> {
+        let bundle = BASE64_STANDARD.decode(bundle)?;
+        // Blanks alone are no authorities.
+        self.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
+        Ok(())
     }
 }
 

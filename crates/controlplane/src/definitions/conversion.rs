@@ -6,8 +6,6 @@ mod metrics;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use binnacle_custom::Definition;
 use binnacle_meta::{FieldErrors, FieldPath, Text, aggregate, go_quote};
 use binnacle_schema::{Limits, Object, Value, json, value};
@@ -60,26 +58,22 @@ impl ConversionWebhook {
     fn make_client(&self) -> Result<Client, String> {
         let config = self.webhook.at(&["clientConfig"]);
         let service = config.and_then(|config| config.get("service")).filter(|service| !service.is_null());
-        let mut target = match service {
+        let target = match service {
             Some(service) => Target::new(&service_url(service)),
             None => Target::new(config.map(|config| config.str_at(&["url"])).unwrap_or_default()),
         }
         .map_err(|error| error.to_string())?;
-        target.dialer = self.resolver.dialer(service.is_some());
-        target.service = service.map(|service| Service {
+        let service = service.map(|service| Service {
             resolver: self.resolver.clone(),
             namespace: service.str_at(&["namespace"]).to_owned(),
             name: service.str_at(&["name"]).to_owned(),
             port: service_port(service),
         });
-        target.service = target.service.or_else(|| Service::of_own_url(&self.resolver, &target.url));
-        if let Some(itself) = target.service.as_ref().and_then(Service::itself) {
-            return Client::new(target.as_itself(itself), TIMEOUT).map_err(|error| error.to_string());
+        let mut target = target.at(service, &self.resolver);
+        if !target.is_itself() {
+            let bundle = config.map(|config| config.str_at(&["caBundle"])).unwrap_or_default();
+            target.trust(bundle).map_err(|error| error.to_string())?;
         }
-        let bundle = config.map(|config| config.str_at(&["caBundle"])).unwrap_or_default();
-        let bundle = BASE64_STANDARD.decode(bundle).map_err(|error| error.to_string())?;
-        // Blanks alone are no authorities.
-        target.authorities = Some(bundle).filter(|bundle| !bundle.trim_ascii().is_empty());
         Client::new(target, TIMEOUT).map_err(|error| error.to_string())
     }
 
