@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
+use binnacle_metrics::pair;
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 
 /// The families of all levels. Clones are the same families.
 #[derive(Clone)]
@@ -18,7 +19,7 @@ pub(crate) struct Ratios {
 /// The ratios of one level.
 pub(crate) struct LevelRatios(Mutex<[Ratio; 4]>);
 
-/// What the ratios of a level are made of.
+/// The load of a level, of which its ratios are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     /// Seats that could be used.
@@ -29,7 +30,7 @@ pub(crate) struct Load {
     pub(crate) waiting: usize,
 }
 
-/// What loads are divided by.
+/// The capacity of a level, by which its load is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Capacity {
     pub(crate) seats: f64,
@@ -189,16 +190,11 @@ impl Ratio {
     }
 }
 
-fn pair(name: &str, value: &str) -> LabelPair {
-    let mut pair = LabelPair::default();
-    pair.set_name(name.to_owned());
-    pair.set_value(value.to_owned());
-    pair
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use prometheus::proto::LabelPair;
 
     use super::*;
 

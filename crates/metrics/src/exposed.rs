@@ -211,7 +211,8 @@ fn counted(labels: Vec<LabelPair>, value: f64) -> Metric {
     metric
 }
 
-fn pair(name: &str, value: &str) -> LabelPair {
+/// A label of a metric that is made by hand.
+pub fn pair(name: &str, value: &str) -> LabelPair {
     let mut pair = LabelPair::default();
     pair.set_name(name.to_owned());
     pair.set_value(value.to_owned());

@@ -7,7 +7,7 @@ mod text;
 use prometheus::Registry;
 use prometheus::core::Collector;
 
-pub use exposed::{Exposed, ExposedOptions};
+pub use exposed::{Exposed, ExposedOptions, pair};
 pub use summary::{Summary, SummaryVec};
 pub use text::text;
 

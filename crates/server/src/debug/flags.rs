@@ -7,6 +7,8 @@ use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
 use http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, StatusCode};
 
+use super::below;
+
 const PATH: &str = "/debug/flags";
 /// No value is longer.
 const MOST: usize = 1 << 10;
@@ -52,7 +54,7 @@ impl DebugFlagsLink {
     }
 
     pub(super) fn claims_path(path: &str) -> bool {
-        path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        below(path, PATH).is_some()
     }
 
     /// Answers. `body` is asked for its text where that counts.
@@ -62,7 +64,7 @@ impl DebugFlagsLink {
         path: &str,
         body: impl Future<Output = Result<String, String>>,
     ) -> Response {
-        let name = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
+        let name = below(path, PATH).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default();
         match self.0.iter().find(|flag| flag.name == name) {
             Some(flag) => Self::set(flag, method, body).await,
             None => self.page(),

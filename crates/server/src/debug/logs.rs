@@ -13,7 +13,8 @@ use http::{HeaderValue, Method, StatusCode};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use crate::answer::error_text;
+use super::below;
+use crate::answer::{error_text, page_not_found};
 
 const PATH: &str = "/logs";
 /// A file leaves in pieces of this size.
@@ -59,7 +60,7 @@ impl LogsLink {
 
 impl Link for LogsLink {
     fn claims(&self, info: &RequestInfo) -> bool {
-        info.path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        below(&info.path, PATH).is_some()
     }
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
@@ -74,7 +75,7 @@ impl Link for LogsLink {
                     error_text(StatusCode::FORBIDDEN, "403 Forbidden".to_owned())
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidFilename) => {
-                    error_text(StatusCode::NOT_FOUND, "404 page not found".to_owned())
+                    page_not_found()
                 }
                 Err(_) => error_text(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error".to_owned()),
             }

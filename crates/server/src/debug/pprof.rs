@@ -9,6 +9,9 @@ use binnacle_request::{Body, BoxFuture, Link, Query, Request, RequestInfo, Respo
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, Method, StatusCode};
 
+use super::below;
+use crate::answer::{error_text, plain_text};
+
 const PATH: &str = "/debug/pprof";
 /// Go's, when a request does not say how long.
 const SECONDS: u64 = 30;
@@ -40,7 +43,7 @@ pub struct PprofLink {
     heap: Option<HeapProfile>,
 }
 
-/// What is there, with a sentence for the index.
+/// The profiles, with a sentence each for the index.
 const PROFILES: [(&str, &str); 6] = [
     (
         "goroutine",
@@ -60,7 +63,7 @@ impl PprofLink {
     }
 
     pub(super) fn claims_path(path: &str) -> bool {
-        path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        below(path, PATH).is_some()
     }
 
     /// Answers. `raw` is the query as it came; `body` is asked for its text where that counts.
@@ -71,7 +74,7 @@ impl PprofLink {
         raw: &str,
         body: impl Future<Output = String>,
     ) -> Response {
-        let Some(name) = path.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('/')) else {
+        let Some(name) = below(path, PATH).and_then(|rest| rest.strip_prefix('/')) else {
             let mut response = Response::new(Body::default());
             *response.status_mut() = StatusCode::FOUND;
             response.headers_mut().insert(LOCATION, HeaderValue::from_static("/debug/pprof/"));
@@ -172,8 +175,7 @@ fn index() -> Response {
 }
 
 pub(super) fn text(text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    let mut response = plain_text(text);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
@@ -190,8 +192,7 @@ fn attachment(name: &str, profile: Vec<u8>) -> Response {
 }
 
 fn failed(code: StatusCode, why: &str) -> Response {
-    let mut response = text(format!("{why}\n"));
-    *response.status_mut() = code;
+    let mut response = error_text(code, why.to_owned());
     response.headers_mut().insert(FAILED, HeaderValue::from_static("1"));
     response
 }

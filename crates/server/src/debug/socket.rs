@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use binnacle_request::{Body, Response, Shutdown};
+use binnacle_request::{Response, Shutdown};
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::Request;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -17,13 +18,16 @@ use tokio::task::JoinSet;
 
 use super::pprof::text;
 use super::{DebugFlagsLink, PprofLink};
+use crate::answer::page_not_found;
 
 /// No body is longer.
 const MOST: usize = 256 << 10;
+/// How long after it could not be accepted another connection is waited for.
+const PAUSE: Duration = Duration::from_secs(1);
 /// As many are served at a time.
 const MOST_CONNECTIONS: usize = 16;
 
-/// What is served on the socket.
+/// The socket, and the links that are served on it.
 pub struct DebugSocket {
     listener: UnixListener,
     served: Arc<Served>,
@@ -54,7 +58,7 @@ impl DebugSocket {
                     Ok((stream, _)) => drop(connections.spawn(connection(stream, self.served.clone()))),
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept on the socket for debugging");
-                        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                        tokio::time::sleep(PAUSE).await;
                     }
                 },
                 Some(_) = connections.join_next() => {}
@@ -90,11 +94,7 @@ impl Served {
             _ if DebugFlagsLink::claims_path(path) => {
                 self.flags.answer(&parts.method, path, async { Ok(body.await) }).await
             }
-            _ => {
-                let mut response = Response::new(Body::from("404 page not found\n"));
-                *response.status_mut() = StatusCode::NOT_FOUND;
-                response
-            }
+            _ => page_not_found(),
         }
     }
 }

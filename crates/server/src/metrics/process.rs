@@ -18,7 +18,7 @@ pub(super) struct Process {
     virtual_memory: Gauge,
     most_virtual_memory: Gauge,
     started: Gauge,
-    /// What dashboards of Go programs show, filled with its counterpart.
+    /// Tasks under the name of Go's goroutines, which dashboards show.
     tasks: Gauge,
 }
 
