@@ -146,7 +146,7 @@ fn rename(object: &mut Value, from: &str, to: &'static str) {
 }
 
 /// Runs `change` over the items of the list at a path.
-fn each(object: &mut Value, path: &[&str], change: fn(&mut Value)) {
+fn each(object: &mut Value, path: &[&str], change: impl FnMut(&mut Value)) {
     object.at_mut(path).and_then(Value::as_list_mut).into_iter().flatten().for_each(change);
 }
 

@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value, value};
 
 use super::{finish, rename};
 
-/// What could be said beside the versions, and its name within them.
+/// The fields that could stand beside the versions, and their names within them.
 const SHARED: [(&str, &str); 4] = [
     ("validation", "schema"),
     ("subresources", "subresources"),

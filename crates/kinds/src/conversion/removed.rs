@@ -92,7 +92,7 @@ fn same(_: &mut Value) {}
 /// Where a webhook said nothing, v1beta1 understood something else than v1.
 fn webhook_defaults(configuration: &mut Value) {
     let is_mutating = configuration.str_at(&["kind"]) == "MutatingWebhookConfiguration";
-    for webhook in configuration.at_mut(&["webhooks"]).and_then(Value::as_list_mut).into_iter().flatten() {
+    each(configuration, &["webhooks"], |webhook| {
         let mut defaults = vec![
             ("failurePolicy", value!("Ignore")),
             ("matchPolicy", value!("Exact")),
@@ -110,7 +110,7 @@ fn webhook_defaults(configuration: &mut Value) {
                 webhook.insert(name, default);
             }
         }
-    }
+    });
 }
 
 fn annotations(object: &mut Value) -> Option<&mut Object> {
@@ -212,13 +212,13 @@ fn backends_from_services(ingress: &mut Value) {
 }
 
 fn each_backend(ingress: &mut Value, change: fn(Value) -> Value) {
-    for rule in ingress.at_mut(&["spec", "rules"]).and_then(Value::as_list_mut).into_iter().flatten() {
-        for path in rule.at_mut(&["http", "paths"]).and_then(Value::as_list_mut).into_iter().flatten() {
+    each(ingress, &["spec", "rules"], |rule| {
+        each(rule, &["http", "paths"], |path| {
             if let Some(backend) = path.make_object().remove("backend") {
                 path.make_object().insert("backend", change(backend));
             }
-        }
-    }
+        });
+    });
 }
 
 /// A backend that names its service beside the port, as v1 has it.
