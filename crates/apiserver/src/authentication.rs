@@ -52,7 +52,7 @@ pub(crate) enum AuthenticationError {
 
 /// What was read from the files that flags name.
 pub(crate) struct Named {
-    /// What this server shows itself.
+    /// The token by which this server knows itself.
     own: TokenFile,
     pub(crate) own_token: String,
     tokens: Option<TokenFile>,
@@ -117,7 +117,7 @@ impl Named {
         })
     }
 
-    /// What signs and verifies service account tokens: the keys that were named, or else the server's own.
+    /// The keys that sign and verify service account tokens: those that were named, or else the server's own.
     pub(crate) fn signing(&mut self, own: &str) -> Result<Signing, AuthenticationError> {
         let signing = match self.signing.take() {
             Some(key) => key,

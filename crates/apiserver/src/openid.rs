@@ -25,7 +25,7 @@ pub(crate) struct OpenIdLink {
     documents: RwLock<Arc<Documents>>,
 }
 
-/// What is served of the keys of one generation.
+/// Both documents, of the keys of one generation.
 #[derive(Clone)]
 struct Documents {
     generation: u64,
@@ -54,7 +54,7 @@ impl OpenIdLink {
         Ok(Self { issuer: issuer.to_owned(), keys_url: keys_url.to_owned(), keys, documents })
     }
 
-    /// What is true of the keys of now; where they cannot be published, of the last that could.
+    /// The documents of the present keys; where those cannot be published, of the last that could.
     fn documents(&self) -> Arc<Documents> {
         let documents = self.documents.read().clone();
         if documents.generation == self.keys.generation() {

@@ -1,4 +1,4 @@
-//! Who signs service account tokens, and by which keys they are verified: a key of a file, the server's own, or another
+//! The signer of service account tokens, and the keys by which they are verified: a key of a file, the server's own, or another
 //! process.
 
 use std::sync::Arc;
@@ -126,11 +126,11 @@ impl PublishedKeys for External {
     }
 }
 
-/// What signs and verifies service account tokens.
+/// Signs service account tokens, and has the keys that verify them.
 pub(crate) struct Signing {
     signer: Arc<dyn TokenSigner>,
     pub(crate) keys: Arc<dyn PublishedKeys>,
-    /// What another process signs at most.
+    /// The longest life in seconds of tokens that another process signs.
     longest: Option<i64>,
 }
 

@@ -29,7 +29,7 @@ const EXPECTED: [&str; 5] = ["advertise-client-urls", "data-dir", "listen-peer-u
 const REFUSED: [&str; 6] = ["cert-file", "key-file", "client-cert-auth", "auto-tls", "trusted-ca-file", "config-file"];
 const CLIENTS: &str = "listen-client-urls";
 
-/// What the command line asks for.
+/// The task that the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Print something and end.

@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-/// What is counted, and its unit: `samples` and `count`.
+/// The name of a count, and its unit: `samples` and `count`.
 pub type ValueType = (&'static str, &'static str);
 
 /// A function on a stack.

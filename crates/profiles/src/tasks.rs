@@ -1,4 +1,4 @@
-//! What stands for Go's goroutines here: tasks of the runtime, those that go on for as long as the server by name; and the
+//! Tasks stand for Go's goroutines: tasks of the runtime, those that go on for as long as the server by name; and the
 //! threads that run them.
 
 use std::collections::BTreeMap;

@@ -114,7 +114,7 @@ pub fn code_name(code: Code) -> String {
     }
 }
 
-/// What the system said, where the call failed for want of a connection.
+/// The system's reason, where the call failed for want of a connection.
 fn not_connected(status: &Status) -> Option<String> {
     let mut sources = std::iter::successors(Error::source(status), |&error| error.source());
     sources.find(|error| error.is::<tonic::ConnectError>())?;

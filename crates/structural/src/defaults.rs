@@ -103,7 +103,7 @@ impl Pruner<'_> {
     }
 }
 
-/// What pruning leaves of a default, if anything; `None` where it takes nothing out.
+/// A default as pruning leaves it; `None` where it takes nothing out.
 fn prune_default(default: &Value, root: &Structural, step: &Step<'_>, object_meta: &Message) -> Option<Option<Value>> {
     let mut object = step.surround(default.clone())?;
     let coercion = Coercion { object_meta, drop_malformed: true };

@@ -405,7 +405,7 @@ impl Drop for Etcd {
     }
 }
 
-/// What reads and restores snapshots, which newer releases have in a program of its own.
+/// The program that reads and restores snapshots, which newer releases have in a program of its own.
 fn snapshots() -> Command {
     let own = Command::new("etcdutl").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     let mut command = Command::new(if own { "etcdutl" } else { "etcdctl" });

@@ -18,7 +18,7 @@ pub struct TokenSigner {
     _server: GrpcServer,
 }
 
-/// What a signer says.
+/// A signer's answers.
 #[derive(Clone, Debug)]
 pub struct SignerState {
     /// The last that is not hidden signs.
@@ -26,7 +26,7 @@ pub struct SignerState {
     pub refresh_hint: u64,
     /// The longest life of tokens in seconds.
     pub max_expiration: u64,
-    /// What the header says instead of what is true.
+    /// The header, where it is not to be the true one.
     pub header: Option<String>,
     /// The code of gRPC, when it refuses to sign.
     pub refuses: Option<u8>,

@@ -1,4 +1,4 @@
-//! Whether one build of the server costs more than another: both are measured in turn, so that what else the machine does
+//! Compares the costs of two builds of the server: both are measured in turn, so that what else the machine does
 //! meets both alike, and ratios are told with how far they went apart.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::{Command as Process, Stdio};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-/// What is measured if nothing is named: the paths that requests take most often.
+/// Measured if nothing is named: the paths that requests take most often.
 const SCENARIOS: [&str; 7] = ["create", "get", "list", "patch", "apply", "leases", "watch"];
 
 pub(crate) fn command() -> Command {
@@ -15,7 +15,7 @@ pub(crate) fn command() -> Command {
         .arg(Arg::new("base").required(true).help("The program to compare with"))
         .arg(Arg::new("other").required(true).help("The program to judge"))
         .arg(Arg::new("scenarios").num_args(0..).help("Scenarios of the bench, if not the usual ones"))
-        .arg(rounds())
+        .arg(Arg::new("rounds").long("rounds").value_parser(value_parser!(u16).range(1..)).default_value("5"))
         .arg(
             Arg::new("scale").long("scale").default_value("0.3").help("The part of the bench's work that a round does"),
         )
@@ -25,10 +25,6 @@ pub(crate) fn command() -> Command {
                 .value_parser(value_parser!(f64))
                 .help("Fail when an operation costs more than so many times what it cost"),
         )
-}
-
-fn rounds() -> Arg {
-    Arg::new("rounds").long("rounds").value_parser(value_parser!(u16).range(1..)).default_value("5")
 }
 
 /// An operation, and what it cost in each round: with the base, with the other.

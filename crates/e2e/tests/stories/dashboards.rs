@@ -1,4 +1,4 @@
-//! What dashboards and alerts read is there after requests of all kinds, with the labels that their queries name.
+//! After requests of all kinds the metrics of dashboards and alerts are there, with the labels that their queries name.
 
 use binnacle_testkit::https::Client;
 use binnacle_testkit::{Server, wait_until};

@@ -11,7 +11,7 @@ use crate::authorization::{Rig, until};
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const MINE: &str = "/apis/mine.test/v2/namespaces/default/minions";
 
-/// What a request for a webhook's server was: its path and its headers.
+/// A request for a webhook's server: its path and its headers.
 type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
 /// An API's server that judges objects at `/apis/ext.test/v1/admit` and converts them at `/apis/ext.test/v1/convert`.
