@@ -159,7 +159,8 @@ impl Api {
         if info.verb == "watch" && request.method != Method::GET && !description.verbs.contains(Verb::Watch) {
             return Err(Status::path_not_found());
         }
-        let whole_cluster = description.namespaced && !has_namespace;
+        // `/namespaces//pods` is routed like the pods of a namespace, and refused where the namespace is needed.
+        let whole_cluster = description.namespaced && !has_namespace && !has_namespace_segment(info);
         let resource = snapshot.find(&info.api_group, &info.api_version, &info.resource).cloned();
         if let Some(resource) = resource.as_ref().filter(|resource| resource.collection.kind.custom.is_some())
             && info.verb != "watch"
@@ -363,9 +364,14 @@ fn item_verb(method: &Method) -> Option<Verb> {
 /// True for `/api/v1/namespaces/a/namespaces/b`: it would be authorized in the one namespace and be about the other,
 /// if namespaces were in namespaces.
 fn is_namespace_in_another(info: &RequestInfo) -> bool {
+    info.resource == "namespaces" && has_namespace_segment(info)
+}
+
+/// True when the path names a namespace before the resource, be it the empty one.
+fn has_namespace_segment(info: &RequestInfo) -> bool {
     let segments: Vec<&str> = info.path.trim_matches('/').split('/').collect();
     let before = segments.len().saturating_sub(info.parts.len());
-    info.resource == "namespaces" && segments[..before].contains(&"namespaces")
+    segments[..before].contains(&"namespaces")
 }
 
 /// True when the request was allowed as what it is going to do. `/watch/` in the path makes a watch of any method for
@@ -402,6 +408,9 @@ async fn collection_handler(call: Call, verb: Verb, old_watch: bool) -> Answer {
 
 async fn item(call: Call, verb: Verb) -> Answer {
     routed(&call, verb, Offer::Object)?;
+    if call.request.info.name.is_empty() {
+        return Err(Status::bad_request("name must be provided"));
+    }
     item_handler(call, verb).await
 }
 

@@ -75,15 +75,14 @@ impl Context {
         Self { name, ..self }
     }
 
-    /// The same request for an object of one of the namespaces that it spans.
-    pub fn in_namespace(&self, namespace: &str) -> Self {
+    /// The same request for one of the objects that it is about.
+    pub(crate) fn for_one_object(&self) -> Self {
         Self {
-            namespace: namespace.into(),
             now: self.now,
             options: self.options.clone(),
             deadline: self.deadline,
             notes: self.notes.clone(),
-            ..Self::new(self.user.clone(), Text::default(), self.dry_run)
+            ..Self::new(self.user.clone(), self.namespace.clone(), self.dry_run)
         }
     }
 

@@ -180,7 +180,7 @@ impl Resource {
         }
     }
 
-    /// Deletes all objects that the list options select and gives the list back as it was.
+    /// Deletes all objects of the context's namespace that the list options select and returns the list as it was.
     /// The first failure ends it; objects that others deleted meanwhile do not count as one.
     pub async fn delete_collection(
         &self,
@@ -223,7 +223,7 @@ impl Resource {
         entry: &'a Entry,
         options: &'a DeleteOptions,
     ) -> BoxFuture<'a, Result<(), Status>> {
-        let context = context.in_namespace(entry.namespace());
+        let context = context.for_one_object();
         Box::pin(async move {
             match self.delete_named(&context, entry.name(), options, "").await {
                 Ok(_) => Ok(()),

@@ -224,9 +224,6 @@ impl Collection {
     /// The key of an object. Names were validated when the object was made; one that could not have been is refused
     /// here, so that no key outside of the collection can be built.
     pub fn key(&self, namespace: &str, name: &str) -> Result<Bytes, Status> {
-        if self.kind.namespaced && namespace.is_empty() {
-            return Err(Status::bad_request("Namespace parameter required."));
-        }
         self.check_place(namespace, Some(name))?;
         let mut key = Vec::with_capacity(self.prefix.len() + namespace.len() + 1 + name.len());
         key.extend_from_slice(&self.prefix);
@@ -242,6 +239,9 @@ impl Collection {
     /// also where nothing but the cache is asked.
     pub(crate) fn check_place(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
         if let Some(name) = name {
+            if self.kind.namespaced && namespace.is_empty() {
+                return Err(Status::bad_request("Namespace parameter required."));
+            }
             if name.is_empty() {
                 return Err(Status::bad_request("Name parameter required."));
             }

@@ -1,5 +1,7 @@
 //! The end of a definition: its objects are deleted as any client would, and when none is left it may go.
 
+use std::collections::BTreeSet;
+
 use binnacle_custom::Definition;
 use binnacle_meta::Status;
 use binnacle_registry::{Context, DeleteOptions, ListOptions, Resource};
@@ -65,13 +67,17 @@ impl Keeper<'_> {
 }
 
 async fn delete_instances(resource: &Resource) -> Result<Instances, Status> {
-    let context = Context::internal("");
+    let everywhere = Context::internal("");
     let list = ListOptions::default();
-    let none = |mut page: binnacle_registry::Page| page.next_chunk().is_none();
-    if !none(resource.list(&context, &list).await?) {
-        resource.delete_collection(&context, &list, &DeleteOptions::default()).await?;
+    let mut page = resource.list(&everywhere, &list).await?;
+    let mut namespaces = BTreeSet::new();
+    while let Some(chunk) = page.next_chunk() {
+        namespaces.extend(chunk.iter().map(|entry| entry.namespace().to_owned()));
     }
-    if !none(resource.list(&context, &list).await?) {
+    for namespace in namespaces {
+        resource.delete_collection(&Context::internal(&namespace), &list, &DeleteOptions::default()).await?;
+    }
+    if resource.list(&everywhere, &list).await?.next_chunk().is_some() {
         return Ok(Instances::Remaining);
     }
     Ok(Instances::Gone(Condition {
