@@ -1,7 +1,7 @@
 //! Reading and decoding request bodies.
 
 use binnacle_meta::{GroupVersion, Status};
-use binnacle_registry::{Context, Resource, Sent};
+use binnacle_registry::{Context, Received, Resource};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
 use binnacle_schema::proto::ProtoError;
@@ -28,7 +28,7 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
     Ok(body)
 }
 
-/// An object that a client sent for a resource: decoded in that resource's version, with its defaults.
+/// An object that a client sent for a resource.
 ///
 /// `kind` and `apiVersion` may be left out; if they are there, they must be the resource's.
 pub(crate) fn object(
@@ -37,10 +37,10 @@ pub(crate) fn object(
     content_type: Option<&str>,
     body: &[u8],
     validation: FieldValidation,
-) -> Result<Sent, Status> {
+) -> Result<Received, Status> {
     let encoding = negotiate::input(content_type)?;
     if let Some(custom) = &resource.collection.kind.custom {
-        return custom::object(context, resource, &**custom, encoding, body, validation).map(Sent::from);
+        return custom::object(context, resource, &**custom, encoding, body, validation).map(Received::from);
     }
     let (value, empties) = typed(context, &Expected::of(resource), &resource.message, encoding, body, validation)?;
     Ok(resource.complete(value, empties))

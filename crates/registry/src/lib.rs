@@ -53,7 +53,7 @@ pub use permission::CreateGate;
 pub use request_store::RequestStore;
 pub use resource::{Collection, MANAGER, ROOT, Resource};
 pub use rewrite::{Preconditions, Rewrite};
-pub use sent::Sent;
+pub use sent::{Received, Sent};
 pub use size::MAX_STORED;
 pub use storage::{StorageOptions, Uncached};
 pub use stored::{Stored, decode_stored, store_failure};

@@ -17,7 +17,7 @@ use crate::counts::Counts;
 use crate::forms::Forms;
 use crate::hooks::Hooks;
 use crate::request_store::RequestStore;
-use crate::sent::Sent;
+use crate::sent::{Received, Sent};
 use crate::ttl::Leases;
 
 /// Whom `managedFields` name for what the server writes by itself.
@@ -155,15 +155,22 @@ impl Resource {
 
     /// A decoded object with its defaults. Lists and maps that stood there empty are no absent ones for defaults and for
     /// the rules, though they are no part of the object.
-    pub fn complete(&self, mut object: Value, empties: Empties) -> Sent {
+    pub fn complete(&self, mut object: Value, empties: Empties) -> Received {
         empties.restore(&mut object);
         self.set_defaults(&mut object);
         empties.withdraw(&mut object);
-        // The rules see the stored version, in which fields may stand elsewhere.
-        match self.conversion {
-            None => Sent::new(object, empties),
-            Some(_) => object.into(),
+        Received::new(object, empties)
+    }
+
+    /// The object to write of one that was received.
+    pub fn sent(&self, received: Received) -> Sent {
+        let (mut object, empties) = received.into_parts();
+        if self.conversion.is_none() {
+            return Sent::new(object, empties);
         }
+        // The rules see the storage version, in which fields may stand elsewhere: nobody knows where the empty ones would.
+        self.to_stored(&mut object);
+        object.into()
     }
 
     /// Fills in the defaults of this version.

@@ -1,5 +1,6 @@
-//! An object on its way to the store, as it was sent: the lists and maps that stood there empty travel with it, beside
-//! the object of which they are no part. They are gone once its rules have seen them.
+//! Objects on their way to the store: as they were received, in the version of the request, and as they are written, in
+//! the storage version. The lists and maps that stood there empty travel with them, beside the object of which they are no
+//! part. They are gone once its rules have seen them.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -9,7 +10,47 @@ use binnacle_schema::decode::Empties;
 
 use crate::notes::RequestNotes;
 
-/// An object that somebody sent, or that the server made itself and that holds nothing empty.
+/// An object that a client sent: in the version of the request, with that version's defaults. Only
+/// [`Resource::sent`](crate::Resource::sent) turns it into one that can be written.
+#[derive(Clone, Debug)]
+pub struct Received {
+    object: Value,
+    /// Of the request's version.
+    empties: Empties,
+}
+
+impl Received {
+    pub(crate) fn new(object: Value, empties: Empties) -> Self {
+        Self { object, empties }
+    }
+
+    pub(crate) fn into_parts(self) -> (Value, Empties) {
+        (self.object, self.empties)
+    }
+}
+
+/// An object that holds nothing empty, with its defaults.
+impl From<Value> for Received {
+    fn from(object: Value) -> Self {
+        Self { object, empties: Empties::default() }
+    }
+}
+
+impl Deref for Received {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.object
+    }
+}
+
+impl DerefMut for Received {
+    fn deref_mut(&mut self) -> &mut Value {
+        &mut self.object
+    }
+}
+
+/// An object in the storage version that somebody sent, or that the server made itself and that holds nothing empty.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     object: Value,
@@ -17,7 +58,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// `empties` are those of the object's own version.
+    /// `empties` are those of the storage version.
     pub(crate) fn new(object: Value, mut empties: Empties) -> Self {
         empties.mark_items(&object);
         Self { object, empties }

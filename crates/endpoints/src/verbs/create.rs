@@ -25,7 +25,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
     }
     managed::created(&context, &resource, &call.manager(&params), &mut object);
-    resource.to_stored(&mut object);
+    let object = resource.sent(object);
     // A request that reached this without having been allowed to create is refused, whatever it was allowed as.
     let permit = call.request.permit.for_create();
     let permit = permit.ok_or_else(|| Status::internal("the request was not authorized as a create"))?;

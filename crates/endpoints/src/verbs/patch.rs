@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
 use binnacle_patch::apply;
-use binnacle_registry::{Context, Resource, Sent, UpdateOptions, object};
+use binnacle_registry::{Context, Received, Resource, UpdateOptions, object};
 use binnacle_schema::decode::{Decoded, Empties};
 use binnacle_schema::{Findings, Limits, Value, decode, json, yaml};
 
@@ -50,8 +50,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         if let Some(uids) = object::dedup_owner_references(&mut object) {
             context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
         }
-        resource.to_stored(&mut object);
-        Ok(object)
+        Ok(resource.sent(object))
     };
     let updated = match kind {
         // Which is nothing without its notes.
@@ -88,8 +87,8 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// The new object in the resource's version, with its managed fields. `live` is in the stored version.
-    fn patch(&self, patch: &Patch, live: &Value) -> Result<Sent, Status> {
+    /// The new object, with its managed fields. `live` is in the stored version.
+    fn patch(&self, patch: &Patch, live: &Value) -> Result<Received, Status> {
         let resource = self.resource;
         let described = &resource.description;
         let expected = Expected {
@@ -166,7 +165,7 @@ impl Configuration {
 
     /// Server-side apply: the fields of the configuration become the manager's. What it leaves open, its name included,
     /// stays as it is.
-    fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<Sent, Status> {
+    fn apply(&self, target: &Target<'_>, live: Option<&Value>) -> Result<Received, Status> {
         let (resource, config) = (target.resource, &self.value);
         self.check(&resource.kind())?;
         let versioned = live.map(|live| managed::versioned(resource, live));
