@@ -3,10 +3,9 @@
 use std::fmt;
 use std::io;
 
+use binnacle_meta::Time;
 use rustls::{CertificateError, Error};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
@@ -122,10 +121,7 @@ fn out_of_time(now: i64, [not_before, not_after]: [i64; 2]) -> Option<String> {
 }
 
 fn later_or_earlier(now: i64, side: &str, limit: i64) -> String {
-    let shown = |seconds: i64| {
-        let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
-        time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
-    };
+    let shown = |seconds: i64| Time::from_unix(seconds, 0);
     format!("certificate has expired or is not yet valid: current time {} is {side} {}", shown(now), shown(limit))
 }
 
