@@ -16,7 +16,7 @@ const SECRET_LENGTH: usize = 16;
 const DEFAULT_GROUP: &str = "system:bootstrappers";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 
-/// What a secret says of a token. Data that is not there is empty.
+/// The fields of a token's secret. Missing data is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapSecret {
     pub kind: Text,

@@ -27,10 +27,10 @@ use distributed::Resolver;
 use metrics::IssuerMetrics;
 use verifier::{Verifier, untrusted_issuer};
 
-/// How soon a provider that could not be reached is asked again.
+/// The time after which a provider that could not be reached is asked again.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Knows the tokens of one issuer.
+/// Authenticates the tokens of one issuer.
 pub(crate) struct Oidc {
     config: JwtAuthenticator,
     rules: Rules,

@@ -77,7 +77,7 @@ impl TokenFile {
         Self { audiences, ..self }
     }
 
-    /// Whose token this is.
+    /// Returns the user of a token.
     pub fn holder(&self, token: &[u8]) -> Option<Arc<User>> {
         self.holders.get(&digest(token)).cloned()
     }

@@ -1,4 +1,4 @@
-//! What issuers' tokens and keys are counted by, under kube-apiserver's names. Issuers and servers are named by hashes.
+//! Metrics of issuers' tokens and keys, under kube-apiserver's names. Issuers and servers are named by hashes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
