@@ -12,7 +12,7 @@ use crate::{client, headers, path, upgrade};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-/// Where a request goes on.
+/// The destination of a forwarded request.
 pub struct Forward<'a> {
     pub target: &'a Target,
     /// The decoded path at the other server: empty, or beginning with a slash.

@@ -34,7 +34,7 @@ pub struct Relay<'a> {
 /// that the other server reads the same. The error is a text for the client.
 pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, String> {
     let escaped = path::escape_path_of(request.uri.path(), &request.info.path);
-    // What was not understood here is not handed on.
+    // A query that could not be parsed here is not passed on.
     let query = path::encode_query_of(request.uri.query(), request.query.iter().collect());
     let uri: Uri = format!("{escaped}{query}").parse().map_err(|error| format!("invalid path: {error}"))?;
     let host = HeaderValue::from_str(to.address).map_err(|error| format!("invalid host: {error}"))?;

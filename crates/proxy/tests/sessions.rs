@@ -222,7 +222,7 @@ async fn nothing_is_collected() {
         last = written.load(Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // What the kernel keeps of a connection on this machine is a few megabytes.
+    // The kernel's buffers for a connection on this machine are a few megabytes.
     assert!(last < 32 << 20, "{last} bytes are somewhere");
     let mut read = 0;
     while read <= last + (4 << 20) {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::Headers;
 use super::headers::{Packer, Unpacker};
 
-/// What is read at once of a data frame; longer ones come in pieces.
+/// The most bytes of a data frame that are read at once; longer ones come in pieces.
 const PIECE: usize = 32 * 1024;
 /// Control frames have a few hundred bytes here; the protocol allows 16 MiB.
 const MAX_CONTROL: usize = 64 * 1024;
@@ -23,7 +23,7 @@ const HEADERS: u16 = 8;
 const FIN: u8 = 1;
 const MAX_ID: u32 = 0x7fff_ffff;
 
-/// What one side says.
+/// A frame of either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// Opens a stream; `fin` says that its opener will send nothing on it.

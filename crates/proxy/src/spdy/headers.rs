@@ -7,7 +7,7 @@ use super::frame::FrameError;
 
 /// The words that both sides know beforehand (section 2.6.10.1 of the draft).
 const DICTIONARY: &[u8] = include_bytes!("dictionary.bin");
-/// What the headers of one frame may come to, unpacked. Those of this world have some hundred bytes.
+/// The largest unpacked size of one frame's headers. In practice they have some hundred bytes.
 const MAX_BLOCK: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 

@@ -95,7 +95,7 @@ fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     }
 }
 
-/// True when the signature is good by any of the algorithms that are for this kind of key.
+/// Returns true if the signature is good by any of the algorithms for this kind of key.
 fn is_signed_by(
     algorithms: &[&dyn SignatureVerificationAlgorithm],
     key: &SubjectPublicKeyInfoDer<'_>,
@@ -104,7 +104,7 @@ fn is_signed_by(
 ) -> bool {
     let Ok((_, parsed)) = SubjectPublicKeyInfo::from_der(key) else { return false };
     let public = &*parsed.subject_public_key.data;
-    // What stands before the key itself names its algorithm.
+    // The bytes before the key itself name its algorithm.
     let head = &key[..key.len().saturating_sub(public.len())];
     algorithms.iter().any(|algorithm| {
         let kind = algorithm.public_key_alg_id();

@@ -1,4 +1,4 @@
-//! Whether a server's certificate is believed: as Go believes, and says that it does not.
+//! Verification of servers' certificates, by Go's rules and with its messages.
 
 use std::fmt;
 use std::sync::Arc;
