@@ -61,13 +61,13 @@ pub(crate) const QUICK_READ: Call = Call { path: path::RANGE, repeatable: true, 
 const STATUS_PATIENCE: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often watchers without events are told how far they have come.
+/// The interval at which watchers without events are sent progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
-/// How often progress is asked for while somebody waits for it, as in kube-apiserver.
+/// The interval at which progress is requested while a caller waits for it, as in kube-apiserver.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// A position that somebody waits for and that has not moved for so long is looked for at another member.
+/// The time after which a position that has not moved while a caller waits for it is sought at another member.
 const STUCK_AFTER: Duration = Duration::from_millis(1500);
-/// How long a barrier waits at most.
+/// The time limit for a barrier.
 const REACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 // === impl Hub ===
@@ -185,7 +185,7 @@ impl Hub {
         }
     }
 
-    /// What a watcher may be told of the present, once `last_event` knows.
+    /// Returns the present position of a watcher, once `last_event` knows.
     pub(crate) fn barrier(
         &self,
         last_event: impl FnOnce() -> Result<Option<u64>, StoreError>,
@@ -196,7 +196,7 @@ impl Hub {
         Ok(last_event()?.map(barrier))
     }
 
-    /// What a watcher that begins now must be of.
+    /// Returns the epoch of a watcher that begins now.
     pub(crate) fn epoch(&self) -> u64 {
         self.state.lock().epoch
     }
@@ -205,7 +205,7 @@ impl Hub {
     pub(crate) fn enter(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
         if !self.join(watcher, after) {
             let (hub, reader) = (Arc::clone(self), Arc::clone(watcher));
-            // What the watcher has heard is passed over when it is read again.
+            // Events that the watcher already has are skipped when history is read again.
             let reading = supervise("etcd history", move || {
                 let (hub, reader) = (Arc::clone(&hub), Arc::clone(&reader));
                 async move { hub.read_history(&reader, after).await }

@@ -28,7 +28,7 @@ pub(crate) struct Watcher {
     buffer: Mutex<Buffer>,
     /// Told when there is room in the buffer, and when somebody begins to wait for a barrier.
     room: Notify,
-    /// How many wait for a barrier.
+    /// The number of callers that wait for a barrier.
     barriers: AtomicUsize,
     /// Reads history into the buffer.
     catching_up: Mutex<Option<AbortHandle>>,
@@ -63,7 +63,7 @@ pub(crate) enum Ending {
     Closed,
 }
 
-/// What the reader does next.
+/// The next step of the reader.
 enum Step {
     Deliver(WatchMessage),
     CatchUp,
@@ -133,7 +133,7 @@ impl Watcher {
     pub(crate) fn set_live(&self, live: bool) {
         let mut buffer = self.buffer.lock();
         buffer.live = live;
-        // What was left out while history was read can be read now, and no event may come that says so.
+        // Events that were left out while history was read can be read now, and no event may come that says so.
         if live && buffer.behind {
             buffer.wake();
         }
@@ -276,7 +276,7 @@ impl Drop for Feed {
     }
 }
 
-/// What can be asked of a watch.
+/// The control of a watch.
 pub(crate) struct Control {
     pub(crate) hub: Arc<Hub>,
     pub(crate) watcher: Arc<Watcher>,
