@@ -1,4 +1,4 @@
-//! Whether a configuration follows the schema, as far as merging rests on it.
+//! Validation of a configuration against the schema, as far as merging rests on it.
 
 use std::collections::BTreeSet;
 

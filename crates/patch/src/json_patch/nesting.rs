@@ -1,5 +1,5 @@
-//! How deep a document nests while steps change it. A patch within all other limits could stack values up by `add`,
-//! `copy` and `move` until whoever walks the tree runs out of stack; kube-apiserver leaves that to its decoder.
+//! The depth of a document while steps change it. A patch within all other limits could nest values by `add`, `copy`
+//! and `move` until a walk over the tree runs out of stack; kube-apiserver leaves that to its decoder.
 
 use binnacle_schema::{Limits, Value};
 
@@ -9,7 +9,7 @@ use super::{Failed, Operation};
 /// for dozens of steps of any honest patch.
 const MAX_COUNTS: usize = 64;
 
-/// An upper bound of how deep the document nests.
+/// An upper bound of the document's depth.
 pub(super) struct Nesting {
     at_most: usize,
     counts: usize,

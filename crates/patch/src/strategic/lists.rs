@@ -6,7 +6,7 @@ use super::index::Index;
 use super::meta::Meta;
 use super::{DIRECTIVE, StrategicError, merge_map, order};
 
-/// What a list holds: all its elements are of one type.
+/// The type of a list's elements, which is one for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     Maps,
