@@ -1,4 +1,4 @@
-//! Who set which field: the bridge between requests and `metadata.managedFields`.
+//! Field managers: the bridge between requests and `metadata.managedFields`.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ fn is_too_large(status: &Status) -> bool {
     status.is(StatusReason::RequestEntityTooLarge)
 }
 
-/// Takes the notes away, which may be half of a large object: without them it may be stored after all, and nobody but
+/// Removes the managed fields, which may be half of a large object: without them it may be stored after all, and only
 /// server-side apply needs them.
 fn forget(object: &mut Value) {
     object::set_metadata(object, "managedFields", None);

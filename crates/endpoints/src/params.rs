@@ -44,7 +44,7 @@ impl WriteParams {
     }
 }
 
-/// What becomes of unknown and duplicate fields.
+/// The handling of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     Ignore,
@@ -53,7 +53,7 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// Which options a write takes; the kind that refusals name.
+/// The options of a write; errors name its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     Create,

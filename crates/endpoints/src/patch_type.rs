@@ -1,6 +1,6 @@
 //! The media types of patches.
 
-/// How a PATCH body is to be read.
+/// The type of a PATCH body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
     Json,

@@ -60,7 +60,7 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
     Ok(response)
 }
 
-/// Where the watch begins; the error is the message about a version that is none.
+/// Returns the start of the watch; the error is the message about an invalid resourceVersion.
 fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
     let text = params.resource_version.as_str();
     let version = if text.is_empty() { None } else { Some(params::resource_version(text)?) };
