@@ -15,7 +15,7 @@ const BLOCK: usize = 16;
 const SECRETBOX_NONCE: usize = 24;
 const SECRETBOX_TAG: usize = 16;
 
-/// What a value and its key are encrypted with.
+/// The cipher for values, with its key.
 pub(crate) enum Cipher {
     Gcm(Box<Gcm>),
     Cbc(Vec<u8>),
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// What others compute: NIST's example for AES-128-CBC (SP 800-38A F.2.1) and NaCl's for its secret box.
+    /// Vectors of others: NIST's example for AES-128-CBC (SP 800-38A F.2.1) and NaCl's for its secret box.
     #[test]
     fn known_answers() {
         let hex = |text: &str| -> Vec<u8> {
