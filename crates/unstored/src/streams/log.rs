@@ -1,4 +1,4 @@
-//! What a container has written, from its kubelet, as it comes.
+//! The log of a container, from its kubelet, as it comes.
 
 use binnacle_endpoints::{Answer, UnstoredCall, UnstoredHandler};
 use binnacle_meta::{GroupResource, Status};
@@ -113,7 +113,7 @@ async fn beginning(mut body: Body) -> Result<String, Status> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What a kubelet's failure becomes.
+/// Returns the status for a kubelet's failure.
 fn complaint(code: u16, text: &str, pod: &str) -> Status {
     match code {
         500 => Status::internal(text),
