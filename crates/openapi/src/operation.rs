@@ -1,4 +1,4 @@
-//! What can be done at a path: the model that both versions of OpenAPI are written from.
+//! Operations of paths: the model that both versions of OpenAPI are written from.
 
 use std::borrow::Cow;
 
@@ -54,7 +54,7 @@ pub(crate) struct Parameter {
     pub(crate) shared_name: Option<&'static str>,
 }
 
-/// Where a parameter stands; in the order in which documents show those of one name.
+/// The location of a parameter; in the order in which documents show those of one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Place {
     /// Always required.

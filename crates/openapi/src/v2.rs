@@ -47,7 +47,7 @@ pub(crate) struct CustomParts {
 
 type NamedParts = Vec<(Text, Arc<Part>)>;
 
-/// What the next document takes over from the last one beside its paths and custom resources.
+/// The parts that the next document takes over from the last one beside its paths and custom resources.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     built_in: BuiltInParts,
