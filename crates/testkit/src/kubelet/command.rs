@@ -54,7 +54,7 @@ pub(super) async fn serve(
     let stderr = tokio::spawn(pump(child.stderr.take().unwrap(), pumped("stderr"), frames.clone(), false));
     let ended = async {
         if stdout.await.unwrap() {
-            // What the command started may hold this pipe open, and with it the connection.
+            // Processes that the command started may hold this pipe open, and with it the connection.
             stderr.abort();
             return None;
         }
