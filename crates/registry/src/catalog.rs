@@ -28,7 +28,7 @@ struct Inner {
     changes: watch::Sender<u64>,
 }
 
-/// What a server serves at one moment. Clones share what they have in common.
+/// The resources that a server serves at one moment. Clones share what they have in common.
 #[derive(Clone)]
 pub struct Snapshot {
     served: Arc<Served>,
@@ -60,7 +60,7 @@ impl Catalog {
         &self.0.features
     }
 
-    /// What is served now.
+    /// Returns the resources that are served now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.current.load_full()
     }

@@ -23,7 +23,7 @@ pub(crate) fn over(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn Store> {
     }
 }
 
-/// How stored values get into the version in which they are handled.
+/// The conversion of stored values into the version in which they are handled.
 #[derive(Clone)]
 pub(crate) struct Conversions {
     custom: Arc<dyn CustomSchema>,
@@ -41,8 +41,8 @@ impl Conversions {
         Ok(values.swap_remove(0))
     }
 
-    /// Puts what is handled in place of what is stored. The error names the value that it is about, or the first of
-    /// those that were to be converted together.
+    /// Replaces stored values by converted ones. The error names the value that it is about, or the first of those that
+    /// were to be converted together.
     async fn convert(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
         let Some(converter) = self.custom.converter() else { return Ok(()) };
         let wanted = self.custom.api_version();
