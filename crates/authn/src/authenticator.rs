@@ -74,13 +74,13 @@ pub struct Notes {
 pub struct AuthnError(pub String);
 
 impl Authenticated {
-    /// By a credential that has nothing to do with audiences.
+    /// A user with a credential that is not limited to audiences.
     pub fn new(user: Arc<User>) -> Self {
         Self { user, audiences: Vec::new(), notes: Notes::default(), live: false }
     }
 
-    /// By a token that is good for the server, whatever it is called: `own` are the server's names, of which `wanted` must
-    /// have one.
+    /// A user with a token that is good for the server under any of its names: `own` are those names, of which `wanted`
+    /// must have one.
     pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], wanted: &[Text]) -> Option<Self> {
         let audiences = intersection(own, wanted);
         (wanted.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })

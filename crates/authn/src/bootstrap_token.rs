@@ -34,7 +34,7 @@ pub trait BootstrapSecrets: Send + Sync {
     fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>>;
 }
 
-/// Knows bootstrap tokens.
+/// Authenticates bootstrap tokens.
 pub struct BootstrapTokens {
     secrets: Arc<dyn BootstrapSecrets>,
     audiences: Vec<Text>,
@@ -54,7 +54,7 @@ impl BootstrapTokens {
                 let name = format!("system:bootstrap:{id}").into();
                 Ok(Some(authenticated(User { name, groups, ..User::default() })))
             }
-            // Whoever holds a token that is not good learns nothing of why.
+            // The holder of an invalid token does not learn the reason.
             Err(why) => {
                 tracing::debug!("Bootstrap secret kube-system/{name} matching bearer token {why}");
                 Ok(None)

@@ -50,7 +50,7 @@ struct Current {
     id: u64,
 }
 
-/// Why a file of authorities cannot be used.
+/// Errors of a file of authorities.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthoritiesError {
     #[error("{}", read_error(path, error))]
@@ -102,7 +102,7 @@ impl Authorities {
         self.current.load().verifier.root_hint_subjects().to_vec()
     }
 
-    /// Until when the certificate of a connection is valid, whoever has signed it.
+    /// Returns the time until which the certificate of a connection is valid, even if no authority has signed it.
     pub(crate) fn not_after(connection: &ConnectionInfo) -> Option<SystemTime> {
         let leaf = parse(connection.peer_certificates.first()?).ok()?;
         Some(not_after(&leaf))

@@ -9,7 +9,7 @@ use binnacle_meta::{FieldErrors, aggregate};
 
 use crate::oidc::Rules;
 
-/// Why a configuration cannot be used, in kube-apiserver's words.
+/// Errors of a configuration, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("{0}")]
@@ -31,7 +31,7 @@ pub struct AuthenticationConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnonymousConfig {
     pub enabled: bool,
-    /// Only for exactly these paths; for all if there are none.
+    /// Exactly the paths that are accepted; all if there are none.
     pub paths: Vec<String>,
 }
 

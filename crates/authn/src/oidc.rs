@@ -35,13 +35,13 @@ pub(crate) struct Oidc {
     config: JwtAuthenticator,
     rules: Rules,
     verifier: Verifier,
-    /// Of groups, which may be elsewhere where they are a claim.
+    /// Resolves groups where they are a claim, which may be distributed.
     resolver: Option<Resolver>,
     metrics: Option<IssuerMetrics>,
 }
 
 impl Oidc {
-    /// One that knows no keys until [`Oidc::discover`] has found them.
+    /// An authenticator without keys until [`Oidc::discover`] has found them.
     pub(crate) fn new(
         config: JwtAuthenticator,
         rules: Rules,

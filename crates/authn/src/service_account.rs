@@ -39,7 +39,7 @@ pub struct ServiceAccountTokens {
     options: ServiceAccountOptions,
     objects: Arc<dyn BoundObjects>,
     metrics: ServiceAccountMetrics,
-    /// By digest.
+    /// By the digest of the token.
     verified: Mutex<Recent<[u8; 32], VerifiedBy>>,
 }
 

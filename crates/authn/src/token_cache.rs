@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug)]
 pub struct CacheTimes {
     pub success: Duration,
-    /// Of tokens that nobody knows.
+    /// For unknown tokens.
     pub failure: Duration,
 }
 
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Knows tokens by how they begin, counts questions, and answers as often as it is let.
+    /// Knows tokens by their beginning, counts questions, and answers one for each permit of the gate.
     struct Counting {
         asked: Arc<AtomicU32>,
         gate: Arc<Semaphore>,

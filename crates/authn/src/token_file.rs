@@ -18,7 +18,7 @@ pub struct TokenFile {
     audiences: Vec<Text>,
 }
 
-/// Why a token file cannot be used.
+/// Errors of a token file.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
     #[error("{}", read_error(path, error))]

@@ -29,7 +29,7 @@ struct Provider {
     hook: Hook,
     issuer: Arc<Mutex<String>>,
     keys: Arc<Mutex<Value>>,
-    /// By path, what it answers to those who ask for claims.
+    /// The answers to requests for claims, by path.
     claim_tokens: Arc<Mutex<Value>>,
     /// Paths that were asked for, with the credential.
     seen: Arc<Mutex<Vec<String>>>,
@@ -342,7 +342,7 @@ async fn claims_are_elsewhere() {
     }
     let seen = second.seen.lock().clone();
     assert_eq!(seen.iter().filter(|line| *line == "/good Bearer secret").count(), 1, "{seen:?}");
-    // Nobody else is given it.
+    // The credential is sent to no other endpoint.
     assert_eq!(seen.iter().filter(|line| line.ends_with("Bearer secret")).count(), 1, "{seen:?}");
     // The provider's keys were fetched once, and again for the signature that none of them had made.
     assert!(seen.iter().filter(|line| line.starts_with("/keys")).count() <= 3, "{seen:?}");
@@ -367,7 +367,7 @@ async fn issuers_of_claims_are_bounded() {
         let error = ask(&oidc, &token).await.unwrap_err();
         assert!(error.contains("verifier not initialized for issuer"), "{error}");
     }
-    // Those that are none leave room for one that is.
+    // Issuers without a provider make room for one that has one.
     *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(json!({"groups": ["a"]}))).unwrap()});
     assert_eq!(ask(&oidc, &token).await, Ok("o:me g:a,system:authenticated".to_owned()));
 }

@@ -77,7 +77,7 @@ impl Resolver {
             Some(_) => Err(format!("oidc: could not parse claim sources: {member} is no string")),
         };
         let (endpoint, access_token) = (text("endpoint")?, text("access_token")?);
-        // One that holds the claim itself, which nobody reads.
+        // A source without endpoint holds the claim itself, which is not read.
         Ok((!endpoint.is_empty()).then_some(Source { endpoint, access_token }))
     }
 

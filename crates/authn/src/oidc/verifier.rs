@@ -29,7 +29,7 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// One that knows no keys until they are found.
+    /// A verifier without keys until they are found.
     pub(super) fn new(
         issuer: &Issuer,
         algorithms: Vec<Algorithm>,
