@@ -44,7 +44,7 @@ impl AuthzError {
         Self { message: message.into(), reason: Text::default(), denies: false }
     }
 
-    /// One that leaves nothing to later authorizers.
+    /// An error that denies, whatever later authorizers would say.
     pub fn denying(message: impl Into<String>, reason: impl Into<Text>) -> Self {
         Self { message: message.into(), reason: reason.into(), denies: true }
     }

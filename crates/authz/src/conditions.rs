@@ -172,7 +172,7 @@ mod tests {
                 Ok(true),
             ),
             (&list, &["request.resourceAttributes.labelSelector.requirements[0].values.size() == 2"], Ok(true)),
-            // One that says no counts more than one that fails.
+            // A false expression counts more than one that fails.
             (&get, &["request.resourceAttributes.verb == 'x'", "false"], Ok(false)),
         ] {
             assert_eq!(evaluate(attributes, expressions), want, "{expressions:?}");

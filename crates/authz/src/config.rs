@@ -69,7 +69,7 @@ impl AuthorizerMode {
 }
 
 impl AuthorizerConfig {
-    /// One that is named as its mode is.
+    /// An authorizer with the name of its mode.
     pub fn of(mode: AuthorizerMode) -> Self {
         Self { name: mode.name().to_lowercase(), mode }
     }

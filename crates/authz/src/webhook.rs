@@ -48,7 +48,7 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
-    /// Only requests that meet all `conditions` are asked about.
+    /// The webhook is called only for requests that meet all `conditions`.
     pub(crate) fn new(client: Client, options: WebhookOptions, conditions: Conditions, metrics: Arc<Metrics>) -> Self {
         Self { client, options, conditions, answers: Answers::new(MOST_REMEMBERED), metrics }
     }

@@ -80,7 +80,7 @@ pub(super) fn parse(data: &[u8], required: &[&'static str]) -> Result<Authorizat
     Ok(AuthorizationConfig { authorizers })
 }
 
-/// One that has been validated.
+/// Converts an entry that has been validated.
 fn authorizer(written: Written) -> Option<AuthorizerConfig> {
     let Written { kind, name, webhook } = written;
     let mode = match (kind.as_str(), webhook) {

@@ -44,7 +44,7 @@ pub(super) enum Vertex {
 #[derive(Default)]
 struct State {
     pods: ByName<Pod>,
-    /// By kind: on how many pods of which nodes an object is needed.
+    /// By kind: the number of pods, by node, that need an object.
     needed: [ByName<HashMap<Text, u32>>; Referent::COUNT],
     volumes: HashMap<Text, Volume>,
     /// The volumes that need a secret.
@@ -207,7 +207,7 @@ impl State {
 
     fn put_volume(&mut self, name: &str, volume: Option<Volume>) {
         self.remove(GraphKind::PersistentVolume, "", name);
-        // One that is not claimed relates to nothing.
+        // A volume without a claim has no relations.
         let Some(volume) = volume else { return };
         for (namespace, secret) in &volume.secrets {
             let volumes = self.secret_volumes.entry(namespace.clone()).or_default().entry(secret.clone()).or_default();
