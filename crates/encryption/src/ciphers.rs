@@ -178,7 +178,7 @@ mod tests {
                     "{name}: a nonce is used once"
                 );
                 assert_eq!(cipher.open(&sealed, b"/registry/secrets/a/b").unwrap(), data, "{name} {length}");
-                // Only Galois counter mode knows where a value belongs.
+                // Only Galois counter mode authenticates the key of a value.
                 let moved = cipher.open(&sealed, b"/registry/secrets/a/c");
                 assert_eq!(moved.is_err(), name == "gcm", "{name}");
                 if name != "cbc" {

@@ -20,7 +20,7 @@ const FORMAT: Format = Format {
 /// The time limit for a call of a KMS plugin unless the file sets one.
 const KMS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why a file cannot be used, in kube-apiserver's words.
+/// Errors of a file, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub(crate) String);

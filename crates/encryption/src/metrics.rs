@@ -94,7 +94,7 @@ impl Metrics {
             exponential_buckets(5e-6, 2.0, 14)?,
         ))?;
         let generation = keep(registry, generation)?;
-        // Of version 1 of the plugin API, which is not served: told as kube-apiserver tells it.
+        // A metric of version 1 of the plugin API, which is not served: exposed as in kube-apiserver.
         let fill = IntGauge::new(
             "apiserver_envelope_encryption_dek_cache_fill_percent",
             "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.",
@@ -292,7 +292,7 @@ impl Direction {
     }
 }
 
-/// Notes labels, and tells which are one too many.
+/// Remembers labels, and returns the oldest ones if there are too many.
 fn remember<const N: usize>(known: &mut VecDeque<[String; N]>, labels: &[String; N]) -> Option<[String; N]> {
     if known.contains(labels) {
         return None;

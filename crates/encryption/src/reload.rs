@@ -24,7 +24,7 @@ const ASK: Duration = Duration::from_millis(100);
 /// The transformers of a file, and its hash.
 pub struct Loaded {
     pub transformers: Transformers,
-    /// Of the file's text: tells that it changed without keeping its keys.
+    /// The hash of the file's text: shows changes without keeping the keys.
     pub hash: [u8; 32],
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum Transformer {
     Identity,
     Cipher(Cipher),
     Kms(Envelope),
-    /// Told apart by what stands in front; tried in order.
+    /// Several, chosen by the prefix of a value; tried in order.
     Prefixed {
         ways: Vec<Way>,
         /// The error when no prefix fits.
