@@ -317,7 +317,7 @@ impl Link for Api {
         Box::pin(binnacle_request::offloading(Box::pin(self.route(request))))
     }
 
-    /// Those of discovery, as they are now.
+    /// The paths of discovery, as they are now.
     fn paths(&self) -> Vec<String> {
         let mut paths = vec!["/api".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
         for group in self.catalog.snapshot().served().groups() {

@@ -88,7 +88,7 @@ fn encoded(object: &Value, omit_managed_fields: bool) -> Bytes {
     out.into()
 }
 
-/// Of the object itself, of the items of a list, and of the objects in the rows of a table.
+/// Removes the managed fields of the object itself, of the items of a list, and of the objects in the rows of a table.
 fn without_managed_fields(object: &mut Value) {
     let drop_from = |object: &mut Value| {
         if let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut) {

@@ -218,7 +218,7 @@ fn is_shared(kind: &str) -> bool {
     kind.ends_with("Options") || matches!(kind, "WatchEvent" | "Status")
 }
 
-/// Why an object of one kind is none of another, in the words of Go's types.
+/// Returns the error for an object of another kind, in the words of Go's types.
 pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, expected: &str) -> String {
     let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
     let version = if is_shared(kind) { "v1" } else { given.version.as_str() };

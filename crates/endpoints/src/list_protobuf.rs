@@ -30,7 +30,7 @@ pub(crate) struct ProtobufList {
 /// The form in which each object is written.
 struct Items {
     resource: Arc<Resource>,
-    /// Only its metadata, in this version and with this schema.
+    /// For metadata alone: its version and schema.
     partial: Option<(MetaVersion, &'static Message)>,
 }
 

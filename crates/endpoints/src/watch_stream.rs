@@ -61,7 +61,7 @@ pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body
     }
 }
 
-/// Why a watch does not begin or go on. Where kube-apiserver asks the store itself, it has other words.
+/// Returns the status for a watch that does not begin or go on; the words differ where kube-apiserver asks the store.
 fn expired(error: &WatchError, cached: bool) -> Status {
     match error {
         WatchError::Expired { .. } if !cached => {
@@ -113,7 +113,7 @@ impl Running {
         }
     }
 
-    /// All that was there is about to have been sent.
+    /// Counts the time until the initial events are sent.
     fn count_initial(&self) {
         let resource = &self.framer.resource;
         let seconds = self.received.elapsed().unwrap_or_default().as_secs_f64();
@@ -204,7 +204,7 @@ impl futures::Stream for Running {
                 let now = Instant::now();
                 this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
                 let progress = this.watcher.progress();
-                // As kube-apiserver, it may say once more what was told, but not where the watch began.
+                // As in kube-apiserver, a bookmark may repeat the last revision, but not that of the watch's start.
                 if progress >= this.told && progress > this.watcher.began() {
                     this.told = progress;
                     if this.framer.shows_nothing() {

@@ -210,7 +210,7 @@ impl Configuration {
     }
 }
 
-/// Why a configuration was not applied: fields of others, or what the schema refuses.
+/// Returns the status for a configuration that was not applied: because of conflicts, or by the schema.
 pub(crate) fn refused(error: &apply::ApplyError) -> Status {
     match error {
         apply::ApplyError::Failed(why) => Status::unknown(500, why),
