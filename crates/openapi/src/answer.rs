@@ -27,7 +27,7 @@ pub struct OpenApi {
     kinds: Shared<dyn Kinds>,
     others: Arc<Others>,
     index: OnceLock<Bytes>,
-    /// By name in the index.
+    /// By their names in the index.
     v3: BTreeMap<String, Arc<Slot>>,
     v2: OnceLock<v2::Document>,
     /// The parts of the custom resources, by the address of the description that each of them holds.
@@ -90,7 +90,7 @@ struct Slot {
     place: Place,
     hash: OnceLock<String>,
     json: OnceLock<Bytes>,
-    /// Nothing if the document does not fit into that form.
+    /// `None` if the document does not fit into that form.
     protobuf: OnceLock<Option<Bytes>>,
     /// Its parts in the document of version 2, where it is about built-in resources.
     v2: OnceLock<Arc<PathParts>>,
@@ -315,7 +315,7 @@ fn custom_parts(
     parts.collect()
 }
 
-/// Tells descriptions apart for as long as both are held.
+/// Identifies a description, for as long as it is held.
 fn address(resource: &Arc<ResourceDescription>) -> usize {
     Arc::as_ptr(resource).addr()
 }

@@ -25,7 +25,7 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 pub(crate) struct WithCustom<'a> {
     built_in: BuiltIn<'a>,
     kinds: &'a dyn Kinds,
-    /// By name.
+    /// By their names.
     custom: BTreeMap<Text, CustomDefinition<'a>>,
 }
 
@@ -277,7 +277,7 @@ impl Routes<'_> {
             consumes: OBJECTS,
             produces: OBJECTS,
             responses: Vec::new(),
-            // Also for what reads and writes another kind.
+            // The resource's kind, even for operations that read and write another kind.
             target: Some((action, GroupVersionKind::new(group.clone(), version.clone(), kind.clone()))),
         }
     }

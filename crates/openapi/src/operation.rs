@@ -8,7 +8,7 @@ use binnacle_meta::{GroupVersionKind, Text};
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) path: String,
-    /// Those that all operations have, by name.
+    /// The parameters of all operations, by name.
     pub(crate) parameters: Vec<Parameter>,
     /// In the order of [`Method`].
     pub(crate) operations: Vec<Operation>,

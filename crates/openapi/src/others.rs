@@ -169,7 +169,7 @@ fn rename_references(value: &mut Value, renames: &BTreeMap<String, String>, sect
     }
 }
 
-/// All that is referred to.
+/// Returns all references of a document.
 fn used(value: &Value) -> BTreeSet<String> {
     fn collect(value: &Value, found: &mut BTreeSet<String>) {
         match value {

@@ -21,7 +21,7 @@ pub(crate) struct Part {
     /// A comma, the name and the value.
     json: Bytes,
     hash: Hash,
-    /// Nothing if it does not fit into that form.
+    /// `None` if it does not fit into that form.
     protobuf: OnceLock<Option<Bytes>>,
 }
 

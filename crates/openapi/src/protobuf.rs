@@ -95,7 +95,7 @@ pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
 struct Put<'o> {
     number: u32,
     kind: &'static Kind,
-    /// Also where it is zero: elements of lists, and the one field of several that is set.
+    /// True when a zero is written as well: for elements of lists, and for the one field of several that is set.
     always: bool,
     out: &'o mut Vec<u8>,
 }

@@ -340,7 +340,7 @@ impl Place<'_> {
     }
 }
 
-/// Only what hands on whole requests can be asked to delete something.
+/// Returns true if the path passes whole requests on: only then can it be asked to delete something.
 fn takes_any_method(verbs: Verbs) -> bool {
     verbs.contains(Verb::Delete)
 }

@@ -35,7 +35,7 @@ fn option(definition: &str, field: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(k, f, _)| *f == field && (*k == kind || k.is_empty())).map(|(_, _, words)| *words)
 }
 
-/// The one options kind that objects contain.
+/// The only options kind that objects contain.
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// Kind, field and words; without a kind, those of all options that have such a field.
