@@ -12,7 +12,7 @@ use super::shape::Shape;
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) manager: Text,
-    /// By server-side apply, not by other writes.
+    /// True for server-side apply, false for other writes.
     pub(super) applied: bool,
     pub(super) api_version: Text,
     pub(super) subresource: Text,

@@ -6,7 +6,7 @@ use binnacle_meta::{FieldErrors, bounded_text};
 
 use super::element::PathElement;
 
-/// As many are told as of the errors of validation; one more is kept, which says that there are more.
+/// The number of errors that are shown, as of validation; one more is kept, to show that there are more.
 const SHOWN: usize = FieldErrors::SHOWN;
 /// The longest path and message of an error, in bytes.
 const MAX_TEXT: usize = 1 << 10;

@@ -82,7 +82,7 @@ pub fn described(config: &Value) -> String {
     format!("{namespace}/{name}; {}/{}, Kind={}", kind.group, kind.version, config.str_at(&["kind"]))
 }
 
-/// Why an attempt came to nothing.
+/// The reason why an attempt failed.
 pub(super) enum Refused {
     Conflicts(Vec<Found>),
     Failed(String),

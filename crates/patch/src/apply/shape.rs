@@ -13,7 +13,7 @@ pub(super) enum Shape<'s> {
     Scalar(&'s Ty),
     /// Any value, owned as a whole.
     Opaque,
-    /// Whatever the value turns out to be: objects member by member, lists and scalars as a whole.
+    /// By the value itself: objects member by member, lists and scalars as a whole.
     Deduced,
     Struct {
         message: &'s Message,

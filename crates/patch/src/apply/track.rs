@@ -31,7 +31,7 @@ fn track(update: &Update<'_>, live: Option<&Value>, object: &mut Value, versions
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let sent = metadata.remove("managedFields");
     let entries = known_entries(update, live, sent.as_ref());
-    // Nobody is noted of objects that are there and of which nobody was noted so far.
+    // An existing object without managers gets none.
     if entries.is_empty() && live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty()) {
         return;
     }

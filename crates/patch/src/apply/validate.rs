@@ -44,7 +44,7 @@ fn check_members(shape: Shape<'_>, object: &Object, path: &mut Vec<PathElement>,
             Some(member) => check(member, value, path, errors),
             None => {
                 errors.push(path, "field not declared in schema");
-                // Nothing more is said of these members, as in kube-apiserver.
+                // No further errors are reported of these members, as by kube-apiserver.
                 path.pop();
                 return;
             }

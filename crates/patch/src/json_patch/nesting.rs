@@ -20,8 +20,8 @@ impl Nesting {
         Self { at_most: depth(document), counts: 0 }
     }
 
-    /// Takes note of what a step adds, before it does; fails where the document could come to nest deeper than decoders
-    /// read.
+    /// Counts the depth that a step adds, before it is applied; fails where the document could nest deeper than
+    /// decoders read.
     pub(super) fn allows(&mut self, operation: &Operation, document: &Value) -> Result<(), Failed> {
         let limit = Limits::default().max_depth;
         let mut after = self.after(operation);

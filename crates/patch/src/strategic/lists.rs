@@ -13,7 +13,7 @@ pub(super) enum Elements {
     Scalars,
 }
 
-/// The one type of all elements of two lists.
+/// Returns the type of all elements of two lists.
 pub(super) fn element_type(original: &[Value], patch: &[Value]) -> Result<Elements, StrategicError> {
     let mut all = original.iter().chain(patch);
     let Some(first) = all.next() else {
