@@ -21,7 +21,7 @@ use crate::target::{DialError, Target};
 pub(crate) const MAX_HEAD_BYTES: usize = 1 << 20;
 pub(crate) const MAX_HEADERS: usize = 512;
 
-/// Why there is no answer.
+/// Errors of sending a request.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     #[error(transparent)]

@@ -19,7 +19,7 @@ pub struct Forward<'a> {
     pub path: &'a str,
 }
 
-/// Hands a request on, upgrades included, and makes links in the answer lead back through this server. Failures on the
+/// Forwards a request, upgrades included, and makes links in the answer lead back through this server. Failures on the
 /// way are 503.
 pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Status> {
     let mut path = path::clean_keeping_slash(to.path);

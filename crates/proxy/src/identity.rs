@@ -25,7 +25,7 @@ pub struct ClientIdentity {
     current: Mutex<Current>,
 }
 
-/// Why there is no certificate to show.
+/// Errors of a client certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     #[error("open {path}: {error}")]

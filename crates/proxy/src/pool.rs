@@ -298,8 +298,8 @@ impl Pool {
     }
 }
 
-/// Somebody who waits for a connection that is being made. When all of them have left, nobody makes it any more: who comes
-/// later must not find it half made.
+/// A request that waits for a connection that is being made. When all of them have left, it is given up: a later
+/// request must not find it half made.
 struct Waiting<'a> {
     pool: &'a Pool,
     address: &'a str,

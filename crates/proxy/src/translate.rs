@@ -134,7 +134,7 @@ impl Client {
                 () = shutdown.fired() => None,
             }
         };
-        // Whoever held it has been dropped.
+        // The futures that held it have been dropped.
         hang_up(&mut writer.into_inner(), all.into_iter()).await;
         outcome
     }
@@ -171,7 +171,7 @@ async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
     std::future::pending().await
 }
 
-/// Hands output on until the command is over and all that it wrote is with the client. `None` when the client is gone.
+/// Passes output on until the command is over and all that it wrote is with the client. `None` when the client is gone.
 async fn to_client(
     mut kubelet: Reader<ReadHalf<Box<dyn ByteStream>>>,
     client: &mut Outgoing,
@@ -236,7 +236,7 @@ impl Ids {
     }
 }
 
-/// Hands input on until the client is gone or breaks the protocol.
+/// Passes input on until the client is gone or breaks the protocol.
 async fn from_client(
     incoming: &mut Incoming,
     mut early: VecDeque<Bytes>,

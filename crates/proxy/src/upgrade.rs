@@ -18,7 +18,7 @@ use crate::throttled::Throttled;
 /// The time limit for sending the last bytes.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Hands an upgrade on. `path_and_query` is what the other server sees. Its refusal (400 and above) is passed on;
+/// Passes an upgrade on. `path_and_query` is the URI for the other server. Its refusal (400 and above) is passed on;
 /// anything else that is not 101 is an error.
 pub async fn pass_through(mut request: Request, target: &Target, path_and_query: &str) -> Result<Response, Status> {
     let mut outgoing = http::Request::new(std::mem::take(&mut request.body));

@@ -123,7 +123,7 @@ pub(crate) async fn send_on(outgoing: &mut Outgoing, channel: u8, data: &[u8]) -
     outgoing.send(Message::Binary(message.into())).await
 }
 
-/// Says good-bye.
+/// Sends a close frame.
 pub(crate) async fn close(outgoing: &mut Outgoing) {
     let frame = CloseFrame { code: CloseCode::Normal, reason: Default::default() };
     let _ = outgoing.send(Message::Close(Some(frame))).await;

@@ -122,7 +122,7 @@ async fn events_are_messages() {
         (vec![ORIGIN], 101, None),
         (vec![ORIGIN, protocol("base64.binary.k8s.io")], 101, Some("base64.binary.k8s.io")),
         (vec![ORIGIN, protocol("anything")], 101, Some("anything")),
-        // Nobody chooses.
+        // The server does not choose among several.
         (vec![ORIGIN, protocol("binary.k8s.io, base64.binary.k8s.io")], 400, None),
         (vec![], 403, None),
         (vec![("origin", "null")], 403, None),

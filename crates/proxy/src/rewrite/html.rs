@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Whatever a page is, and however it is cut: the same comes out, and a page without links is left alone.
+    /// The output is the same however a page is cut, and a page without links is left alone.
     #[test]
     fn any_page() {
         let pieces = ["<a href=\"/x\"", "<", ">", "/", "!--", "-->", "script", "\"", "'", "=", " ", "x", "</", "&"];

@@ -55,7 +55,7 @@ pub enum Frame {
     Other,
 }
 
-/// Why a stream was reset.
+/// The status with which a stream was reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset(pub u32);
 
@@ -78,7 +78,7 @@ pub enum FrameError {
 pub struct Reader<R> {
     stream: R,
     unpacker: Unpacker,
-    /// Of a data frame that is read in pieces: the stream, whether it ends with this frame, and what is left.
+    /// The rest of a data frame that is read in pieces: the stream, true if the frame ends it, and the bytes left.
     rest: Option<(u32, bool, usize)>,
 }
 

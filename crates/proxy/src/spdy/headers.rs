@@ -146,7 +146,7 @@ mod tests {
         }
         let packed = Packer::new().pack(&headers(&[("streamtype", "error")])).unwrap();
         for cut in 0..packed.len() {
-            // Whatever is cut off, it ends, and nothing is made up.
+            // Cut off anywhere, unpacking ends and invents nothing.
             if let Ok(headers) = Unpacker::new().unpack(&packed[..cut]) {
                 assert_eq!(headers, self::headers(&[("streamtype", "error")]));
             }

@@ -89,7 +89,7 @@ fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>>
 fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     match certificate.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,
-        // One of version 1 cannot say so.
+        // A certificate of version 1 has no such extension.
         Ok(None) => certificate.version() == X509Version::V1 && certificate.subject() == certificate.issuer(),
         Err(_) => false,
     }

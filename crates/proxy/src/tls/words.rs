@@ -189,7 +189,7 @@ fn common_name(name: &X509Name<'_>) -> Option<String> {
     name.iter_common_name().last().and_then(|common| common.as_str().ok()).map(str::to_owned)
 }
 
-/// As Go calls an authority: by its common name, otherwise by its organization.
+/// Returns Go's name for an authority: its common name, otherwise its organization.
 fn shown_name(name: &X509Name<'_>) -> String {
     let organization = || name.iter_organization().next().and_then(|name| name.as_str().ok()).map(str::to_owned);
     common_name(name).filter(|name| !name.is_empty()).or_else(organization).unwrap_or_default()
