@@ -15,7 +15,7 @@ use crate::resource::Resource;
 /// The resources of a server over time. Clones are the same catalog. Hooks and admission, which are part of resources,
 /// hold it before there are any.
 ///
-/// Whoever answers a request takes one [`Snapshot`] and keeps it to the end.
+/// Each request takes one [`Snapshot`] and keeps it to the end.
 #[derive(Clone)]
 pub struct Catalog(Arc<Inner>);
 

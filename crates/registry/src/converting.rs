@@ -79,7 +79,7 @@ impl Conversions {
 impl Values for Conversions {
     const MAY_BE_STALE: bool = true;
 
-    /// One that is kept in another version than the stored one: a write that changes nothing brings it there.
+    /// True for a value in another version than the stored one: a write that changes nothing converts it.
     fn is_stale<'a>(&'a self, kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
         let kept = json::type_meta(&kv.value, &LIMITS);
         let stale = kept.is_ok_and(|kept| kept.api_version != self.custom.stored_version());

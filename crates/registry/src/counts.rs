@@ -87,7 +87,7 @@ impl Counts {
         self.undecodable.load(Ordering::Relaxed)
     }
 
-    /// By index.
+    /// Returns the lists that the cache has served, by index.
     pub fn cached(&self) -> Vec<(Text, CachedLists)> {
         self.cached.lock().iter().map(|(index, lists)| (index.clone(), *lists)).collect()
     }

@@ -111,7 +111,7 @@ impl Resource {
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
         object.withdraw_empties();
-        // By now a generated name is known.
+        // A generated name is known by now.
         let named = attributes.name.is_empty().then(|| {
             let name = object::name(object).into();
             Attributes { name, ..attributes.clone() }

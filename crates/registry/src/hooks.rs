@@ -64,7 +64,7 @@ pub struct Review<'a> {
     pub old: Option<&'a Value>,
 }
 
-/// Nothing beside the store.
+/// Hooks that do nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHooks;
 

@@ -35,7 +35,7 @@ pub enum Match {
     /// All writes that were acknowledged before the request.
     #[default]
     Consistent,
-    /// Whatever is at hand.
+    /// Any state at hand.
     Any,
     NotOlderThan(u64),
     Exact(u64),
@@ -304,7 +304,7 @@ impl Collection {
         if self.cache.is_ready() {
             return false;
         }
-        // Nobody may have asked before: then it tries now.
+        // If nothing has asked the cache before, it tries to start now.
         let _ = self.cache.ready(deadline()).await;
         self.cache.is_unreadable()
     }
@@ -394,7 +394,7 @@ impl Page {
         }
     }
 
-    /// Notes that more follows. How much is told only without selectors, since nobody has looked at the rest.
+    /// Sets the continue token. The remaining count is set only without selectors: otherwise it is not known.
     fn go_on(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
         if remaining == 0 {
             return;
@@ -406,7 +406,7 @@ impl Page {
     }
 }
 
-/// Until when a read waits for the cache.
+/// Returns the time until which a read waits for the cache.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + BLOCK_TIMEOUT
 }

@@ -20,7 +20,7 @@ use crate::request_store::RequestStore;
 use crate::sent::Sent;
 use crate::ttl::Leases;
 
-/// Whom `managedFields` name for what the server writes by itself.
+/// The manager of fields that the server writes by itself.
 pub const MANAGER: &str = "kube-apiserver";
 
 /// The root of all keys, unless another one is configured.

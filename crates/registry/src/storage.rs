@@ -40,7 +40,7 @@ pub struct StorageOptions {
 pub enum Uncached {
     /// `--watch-cache=false`.
     All,
-    /// Those that `--watch-cache-sizes` gives no room, and that kube-apiserver never caches.
+    /// The resources that `--watch-cache-sizes` gives no room, and those that kube-apiserver never caches.
     Some(HashSet<GroupResource>),
 }
 

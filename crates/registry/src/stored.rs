@@ -102,7 +102,7 @@ impl Collection {
                 let read = read.and_then(|value| self.codec().read(&self.stored_kind(), &value));
                 *object = read.map_err(|why| Status::unknown(500, &why))?;
             } else if custom.set_defaults(object) {
-                // Those of the status, which nobody can create.
+                // The defaults of the status, which no create can set.
                 self.kind.canonicalize(object);
             }
             return Ok(());

@@ -87,7 +87,7 @@ impl<'a> Unread<'a> {
         Self { resource, found: 0, status: Status::store_read_error(&resource.group_resource()) }
     }
 
-    /// Takes note; the error is for the client at once.
+    /// Records an unreadable object; an error ends the list at once.
     pub(crate) fn note(&mut self, error: StoreError) -> Result<(), Status> {
         let (StoreError::Transform { key, .. } | StoreError::Undecodable { key, .. }) = &error else {
             return Err(store_failure(error));

@@ -78,7 +78,7 @@ impl Resource {
                 // A version says nothing where there is no object.
                 object::set_metadata(&mut object, "resourceVersion", None);
                 match self.create_through(context, &**gate, object).await {
-                    // Somebody else was quicker: theirs is changed.
+                    // Another request has created it: that object is changed.
                     Err(status) if status.is(StatusReason::AlreadyExists) => {
                         current = collection.store.get(key.clone(), None).await.map_err(unread)?.0;
                         if current.is_none() {
@@ -330,7 +330,7 @@ impl Resource {
         if let Err(status) = collection.as_stored(&mut object, &value).await {
             return Err((object, status.into()));
         }
-        // Nothing changed: nothing is written, and the version stays. Unless a new encryption key waits to be used.
+        // An unchanged object is not written, and the version stays. Unless a new encryption key waits to be used.
         let same = collection.is_same(&object, &value, old_value);
         let stale = same
             && match collection.store.is_stale(key.clone(), old.revision).await {
@@ -400,7 +400,7 @@ pub(crate) fn precondition_failed(key: &str, what: &str, wanted: &str, found: &s
 
 enum Outcome {
     Updated(Stored),
-    /// Somebody else was quicker; this is there now.
+    /// Another write came first; this is the present object.
     Raced(Option<KeyValue>),
 }
 
