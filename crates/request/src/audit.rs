@@ -54,7 +54,7 @@ pub struct Noted {
     pub omit_managed_fields: bool,
 }
 
-/// Whom the caller acts as.
+/// The user that the caller acts as.
 #[derive(Clone, Debug)]
 pub struct Impersonated {
     pub user: Arc<User>,

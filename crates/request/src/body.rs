@@ -31,7 +31,7 @@ enum Inner {
     Boxed(Pin<Box<dyn HttpBody<Data = Pieces, Error = BoxError> + Send>>),
 }
 
-/// Why a body could not be read.
+/// Errors of reading a body.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     #[error("limit is {0}")]

@@ -35,7 +35,7 @@ impl ConnectionInfo {
         Self { when_identified: Some(Box::new(then)), ..self }
     }
 
-    /// Somebody on it has proved who they are.
+    /// Called when a request on it has proved an identity.
     pub fn identified(&self) {
         if !self.identified.load(Ordering::Relaxed) {
             self.identified.store(true, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl ConnectionInfo {
         }
     }
 
-    /// Somebody on it could not prove who they are; how often that has happened.
+    /// Counts a request on it that failed authentication; returns their number.
     pub fn failed_login(&self) -> u32 {
         self.failed_logins.fetch_add(1, Ordering::Relaxed) + 1
     }

@@ -47,7 +47,7 @@ impl Part {
         Self::Impersonation,
     ];
 
-    /// As annotations of audit events name it, behind `apiserver.latency.k8s.io/`.
+    /// Returns its name in annotations of audit events, behind `apiserver.latency.k8s.io/`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transform => "transform-response-object",

@@ -73,8 +73,8 @@ pub trait Link: Send + Sync {
     }
 }
 
-/// Something that may take a request before the links are asked, judged by all of it: another server that has what this one
-/// lacks, or a reason to refuse it for now.
+/// A handler that may take a request before the links are asked, judged by all of it: another server that has what this
+/// one lacks, or a reason to refuse it for now.
 pub trait Detour: Send + Sync {
     /// True when this request does not go to the links.
     fn takes(&self, request: &Request) -> bool;

@@ -177,7 +177,7 @@ impl Record {
         self.trace.get()
     }
 
-    /// Notes what has become known.
+    /// Records facts that have become known.
     pub fn note(&self, with: impl FnOnce(&mut Facts)) {
         with(&mut self.facts.lock());
     }

@@ -81,7 +81,7 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Something that was done, with its beginning and end.
+/// A span: an action, with its beginning and end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub trace: [u8; 16],
@@ -260,7 +260,7 @@ impl OpenSpan {
         }
     }
 
-    /// Notes the answer of a server that was asked over HTTP.
+    /// Records the answer of a server that was called over HTTP.
     pub fn answered(&mut self, code: u16) {
         self.set("http.response.status_code", i64::from(code));
         if code >= 400 {
