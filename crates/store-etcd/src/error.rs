@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// As the caller of the store is told.
+    /// Converts to the error for the caller of the store.
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             Self::Answered(error) => error,

@@ -1,4 +1,4 @@
-//! The one watch at etcd, and everybody who reads it.
+//! The one watch at etcd, and its readers.
 //!
 //! The hub knows its position: every event up to there was offered to the watchers. It keeps the newest events, so that a
 //! watch that begins where a list ended finds them here; only one from further back reads etcd's history, and joins the
@@ -36,11 +36,11 @@ pub(crate) struct Hub {
     limits: WatchLimits,
     metrics: Metrics,
     state: Mutex<State>,
-    /// Told when the position moves, when a watcher caught up, and when watches end.
+    /// Notified when the position moves, when a watcher caught up, and when watches end.
     moved: Notify,
-    /// Somebody waits for the position to move, and events alone may not move it.
+    /// Notified when a caller waits for the position to move, since events alone may not move it.
     wanted: Notify,
-    /// The member that is followed does not answer, others may.
+    /// Notified when the member that is followed does not answer, while others may.
     stuck: Notify,
     asked: AtomicU64,
     revision: tokio::sync::Mutex<Fresh>,
@@ -51,7 +51,7 @@ pub(crate) struct Hub {
 #[derive(Default)]
 struct Fresh {
     revision: u64,
-    /// Whoever asked up to this turn is answered by it.
+    /// Answers all callers up to this turn.
     turn: u64,
 }
 
@@ -201,7 +201,7 @@ impl Hub {
         self.state.lock().epoch
     }
 
-    /// Hands a watcher the events after `after`: from the window, or from history first.
+    /// Gives a watcher the events after `after`: from the window, or from history first.
     pub(crate) fn enter(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
         if !self.join(watcher, after) {
             let (hub, reader) = (Arc::clone(self), Arc::clone(watcher));
@@ -367,7 +367,7 @@ impl Hub {
         }
     }
 
-    /// Hands out what was heard.
+    /// Offers new events to the watchers.
     fn take(&self, rows: Vec<Row>) {
         let mut state = self.state.lock();
         if state.position == 0 {
@@ -414,7 +414,7 @@ impl Hub {
         state.end_all(ending);
         state.position = 0;
         state.epoch += 1;
-        // Nobody joins before it is known where the window begins anew.
+        // No watcher joins before the start of the new window is known.
         state.floor = u64::MAX;
         drop(state);
         self.moved.notify_waiters();

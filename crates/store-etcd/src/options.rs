@@ -31,7 +31,7 @@ pub struct TlsPaths {
     pub key: Option<PathBuf>,
 }
 
-/// Why a store cannot be made.
+/// Errors of making a store.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("--etcd-servers must be specified")]

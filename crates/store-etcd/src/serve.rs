@@ -173,7 +173,7 @@ async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, ans
         Err(error) => return drop(answers.send(Err(refusal(error))).await),
     };
     let created = WatchResponse { created: true, ..WatchResponse::default() };
-    // Whoever has gone needs no answer.
+    // A client that has gone needs no answer.
     if answers.send(Ok(created)).await.is_ok() {
         let _ = tell(opened, requests, &answers).await;
     }

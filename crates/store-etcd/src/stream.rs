@@ -32,7 +32,7 @@ pub(crate) enum Heard {
     Progress(u64),
 }
 
-/// Why a stream ended.
+/// The reason why a stream ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// Its start lies before the last compaction.

@@ -26,7 +26,7 @@ pub(crate) struct Watcher {
     limits: WatchLimits,
     /// Locked after the hub's state where both are.
     buffer: Mutex<Buffer>,
-    /// Told when there is room in the buffer, and when somebody begins to wait for a barrier.
+    /// Notified when there is room in the buffer, and when a caller begins to wait for a barrier.
     room: Notify,
     /// The number of callers that wait for a barrier.
     barriers: AtomicUsize,
@@ -54,7 +54,7 @@ struct Buffer {
     waker: Option<Waker>,
 }
 
-/// Why a watch does not go on.
+/// The reason why a watch ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
     Compacted(u64),
@@ -139,7 +139,7 @@ impl Watcher {
         }
     }
 
-    /// From where on the rest is to be read, if something was left out.
+    /// Returns the revision after which events are still to be read, if some were left out.
     pub(crate) fn take_behind(&self) -> Option<u64> {
         let mut buffer = self.buffer.lock();
         if !buffer.behind || !buffer.live {
@@ -311,7 +311,7 @@ impl Watcher {
     }
 }
 
-/// Somebody waits for a barrier.
+/// A caller's wait for a barrier.
 struct Waiting<'a>(&'a Watcher);
 
 impl<'a> Waiting<'a> {

@@ -16,7 +16,7 @@ use crate::stream::{Ended, EventStream, Heard, Progress, first_key};
 use crate::watcher::{Ending, Watcher};
 
 impl Hub {
-    /// Hands a watcher what it missed, until it can join the others.
+    /// Gives a watcher the events that it missed, until it can join the others.
     pub(super) async fn read_history(&self, watcher: &Arc<Watcher>, mut after: u64) {
         let mut pause = FIRST_PAUSE;
         while !self.join(watcher, after) {

@@ -30,7 +30,7 @@ pub(super) struct State {
     pub(super) window: VecDeque<Row>,
     window_bytes: usize,
     pub(super) watchers: WatchedRanges<Watcher>,
-    /// Those that read history and have not joined the others yet.
+    /// The watchers that read history and have not joined the others yet.
     pub(super) readers: Vec<Arc<Watcher>>,
     /// The number of times that all watches were ended; watches of older epochs know nothing of the present store.
     pub(super) epoch: u64,

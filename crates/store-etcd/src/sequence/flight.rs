@@ -41,7 +41,7 @@ pub(super) trait Carrier {
     /// Carries out that of the writes whose turn it is; the first of them has the turn `first`.
     fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt>;
 
-    /// Something was lost.
+    /// Turns to another member after an answer was lost.
     fn turn_elsewhere(&mut self);
 }
 

@@ -170,7 +170,7 @@ async fn no_watch_is_silent() {
         }
     }
     let (quiet, writing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    // Somebody writes all the time; not every kind.
+    // There are writes all the time, not of every kind.
     for (number, place) in places.iter().enumerate() {
         let (place, quiet, writing) = (place.clone(), quiet.clone(), writing.clone());
         tasks.spawn(async move {
