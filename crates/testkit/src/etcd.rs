@@ -123,7 +123,7 @@ impl Etcd {
                 format!("--initial-cluster={}", cluster.join(",")),
             ];
             if count == 1 {
-                // Nobody votes against it.
+                // A single member has no one to vote against it.
                 arguments.extend(["--heartbeat-interval=10".to_owned(), "--election-timeout=50".to_owned()]);
             }
             if let Some(tls) = tls {

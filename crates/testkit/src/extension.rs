@@ -20,7 +20,7 @@ pub enum Reply {
     Last(Vec<u8>),
     /// These bytes, and the same again for ever.
     Endless(Vec<u8>),
-    /// Nothing at all, and the connection stays open.
+    /// No answer at all, and the connection stays open.
     Silence,
 }
 

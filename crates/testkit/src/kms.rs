@@ -41,7 +41,7 @@ impl KmsPlugin {
         Self { socket: socket.to_owned(), state, _server: server }
     }
 
-    /// As a configuration file names it.
+    /// Returns the endpoint for a configuration file.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())

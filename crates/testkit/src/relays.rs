@@ -172,7 +172,7 @@ async fn connection(inbound: TcpStream, to: SocketAddr, mut wire: Wire) {
     if wire.whole().await.is_none() {
         return;
     }
-    // Nobody there: the caller is hung up on.
+    // Without a server the caller's connection is closed.
     let Ok(outbound) = TcpStream::connect(to).await else { return };
     let _ = (inbound.set_nodelay(true), outbound.set_nodelay(true));
     let (calls, answers) = (inbound.into_split(), outbound.into_split());
