@@ -71,7 +71,7 @@ impl OutboundClients {
     }
 }
 
-/// Why there is no way out.
+/// Errors of making the clients.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
     #[error(transparent)]

@@ -10,7 +10,7 @@ use binnacle_validation::selectors;
 
 use super::conditions;
 
-/// So many evictions wait at most for the disruption controller to notice them.
+/// The most evictions that wait for the disruption controller to notice them.
 const MAX_DISRUPTED: usize = 2000;
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 

@@ -151,7 +151,7 @@ impl Order {
         self.delete(name, self.options.clone()).await
     }
 
-    /// Notes in the pod why it goes, and deletes it.
+    /// Sets the reason as a condition of the pod, and deletes it.
     async fn delete(&self, name: &str, mut options: DeleteOptions) -> Result<(), Status> {
         if !self.context.dry_run {
             let update = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
