@@ -10,7 +10,7 @@ use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 
 use crate::{Authenticated, Authenticator, AuthnError, Credentials, TokenAuthenticator};
 
-/// How the subprotocol begins that carries a token.
+/// The prefix of the WebSocket subprotocol that carries a token.
 pub const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 const INVALID: &str = "invalid bearer token";
 
@@ -19,7 +19,7 @@ pub struct Bearer<T> {
     tokens: T,
 }
 
-/// All that understand tokens, in order.
+/// The authenticators of tokens, in order.
 pub struct TokenUnion {
     members: Vec<Box<dyn TokenAuthenticator>>,
 }
@@ -29,7 +29,7 @@ impl<T: TokenAuthenticator> Bearer<T> {
         Self { tokens }
     }
 
-    /// Who shows a token that nobody knows is not the same as who shows none.
+    /// Authenticates a token. An unknown token is an error; only a request without a token is none.
     async fn holder(&self, token: &str, audiences: &[Text]) -> Result<Authenticated, AuthnError> {
         let holder = self.tokens.authenticate_token(token, audiences).await?;
         holder.ok_or_else(|| AuthnError::new(INVALID))
@@ -43,7 +43,7 @@ impl TokenUnion {
 }
 
 impl TokenAuthenticator for TokenUnion {
-    /// A token that nobody knows is an error beside those of the members.
+    /// The error for a token that nobody knows comes before those of the members.
     fn authenticate_token<'a>(
         &'a self,
         token: &'a str,
@@ -94,8 +94,8 @@ impl<T: TokenAuthenticator> Authenticator for Bearer<T> {
     }
 }
 
-/// What to say of an `Authorization` header that is passed over because a space stands before its token: most likely it was
-/// meant.
+/// Returns the warning for an `Authorization` header that is ignored because a space stands before its token: most
+/// likely it was meant.
 pub fn ignored_token(headers: &HeaderMap) -> Option<&'static str> {
     let header = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let mut parts = header.splitn(3, |byte| *byte == b' ');

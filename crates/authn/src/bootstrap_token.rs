@@ -16,7 +16,7 @@ const SECRET_LENGTH: usize = 16;
 const DEFAULT_GROUP: &str = "system:bootstrappers";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 
-/// What a secret says of a token. Data that is not there is empty.
+/// The fields of a token's secret. Missing data is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapSecret {
     pub kind: Text,
@@ -34,7 +34,7 @@ pub trait BootstrapSecrets: Send + Sync {
     fn secret<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<BootstrapSecret>, AuthnError>>;
 }
 
-/// Knows bootstrap tokens.
+/// Authenticates bootstrap tokens.
 pub struct BootstrapTokens {
     secrets: Arc<dyn BootstrapSecrets>,
     audiences: Vec<Text>,
@@ -54,7 +54,7 @@ impl BootstrapTokens {
                 let name = format!("system:bootstrap:{id}").into();
                 Ok(Some(authenticated(User { name, groups, ..User::default() })))
             }
-            // Whoever holds a token that is not good learns nothing of why.
+            // The holder of an invalid token does not learn the reason.
             Err(why) => {
                 tracing::debug!("Bootstrap secret kube-system/{name} matching bearer token {why}");
                 Ok(None)

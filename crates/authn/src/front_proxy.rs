@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::authenticator::authenticated;
 use crate::{Authenticated, Authenticator, AuthnError, Authorities, Credentials};
 
-/// What the `--requestheader-...` flags say. Header names are in lower case.
+/// The values of the `--requestheader-...` flags. Header names are in lower case.
 #[derive(Clone, Debug, Default)]
 pub struct FrontProxyOptions {
     /// Common names of proxies; any will do if there are none.

@@ -18,23 +18,23 @@ use crate::config::{AnonymousConfig, AuthenticationConfig, Checked};
 use crate::oidc::{JwtMetrics, Oidc};
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// How long all providers of a new configuration may take to be found before it is given up.
+/// The time limit for finding all providers of a new configuration.
 const FOUND_WITHIN: Duration = Duration::from_secs(60);
 
-/// What is the same for all issuers.
+/// The options that are common to all issuers.
 pub struct IssuerOptions {
-    /// By which tokens may be signed.
+    /// The signature algorithms that tokens may use.
     pub algorithms: Vec<Algorithm>,
-    /// `--api-audiences`: whom ID tokens are good for, whatever they say.
+    /// `--api-audiences`: the audiences of every ID token, whatever it says.
     pub audiences: Vec<Text>,
-    /// The issuers of service account tokens, which nobody else can be.
+    /// The issuers of service account tokens, which no configured issuer may be.
     pub disallowed: Vec<String>,
     pub metrics: Option<JwtMetrics>,
     /// The networks that `egressSelectorType` chooses from; `None` where no file names any.
     pub egress: Option<Egress>,
 }
 
-/// Knows the tokens of all issuers.
+/// Authenticates the tokens of all issuers.
 pub struct Issuers {
     options: IssuerOptions,
     current: ArcSwap<Vec<Arc<Oidc>>>,
@@ -44,12 +44,12 @@ pub struct Issuers {
 pub struct IssuersFile {
     pub file: Followed,
     pub metrics: ReloadMetrics,
-    /// What it said at the start about those without credential, which must not change.
+    /// The file's anonymous access at the start, which must not change.
     pub anonymous: Option<AnonymousConfig>,
 }
 
 impl Issuers {
-    /// Those of a configuration. They know nobody before [`Issuers::follow`] has found their keys.
+    /// The issuers of a configuration. They accept no token before [`Issuers::follow`] has found their keys.
     pub fn new(config: Checked, options: IssuerOptions) -> Result<Self, TargetError> {
         let current = ArcSwap::from_pointee(make(config, &options)?);
         Ok(Self { options, current })
@@ -74,7 +74,7 @@ impl Issuers {
         }
     }
 
-    /// Takes the next change of the file; whether the issuers are those that it names now.
+    /// Takes the next change of the file; returns true if the issuers are those that it names now.
     async fn replaced(&self, file: &mut IssuersFile) -> bool {
         let failed = |what: &str, why: &dyn std::fmt::Display| {
             tracing::error!(error = %why, "failed to {what} authentication config");
@@ -95,12 +95,12 @@ impl Issuers {
             Ok(config) => config,
             Err(error) => {
                 failed("load", &error);
-                // What is wrong now will be wrong for good.
+                // A configuration with an error does not become valid: it is not read again.
                 file.file.settle(data);
                 return false;
             }
         };
-        // What cannot be reached may be later: tried again as long as the file is the same.
+        // A provider that cannot be reached may be later: tried again as long as the file is the same.
         let new = match self.made(config).await {
             Ok(new) => Arc::new(new),
             Err(why) => {

@@ -1,4 +1,4 @@
-//! Who is calling: one file per authenticator, and their union.
+//! Authentication of requests: one file per authenticator, and their union.
 //!
 //! An authenticator looks at one kind of credential. Without that credential it has no opinion, with a bad one it fails,
 //! and only when all have passed or failed is the caller anonymous or refused.

@@ -27,21 +27,21 @@ use distributed::Resolver;
 use metrics::IssuerMetrics;
 use verifier::{Verifier, untrusted_issuer};
 
-/// How soon a provider that could not be reached is asked again.
+/// The time after which a provider that could not be reached is asked again.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Knows the tokens of one issuer.
+/// Authenticates the tokens of one issuer.
 pub(crate) struct Oidc {
     config: JwtAuthenticator,
     rules: Rules,
     verifier: Verifier,
-    /// Of groups, which may be elsewhere where they are a claim.
+    /// Resolves groups where they are a claim, which may be distributed.
     resolver: Option<Resolver>,
     metrics: Option<IssuerMetrics>,
 }
 
 impl Oidc {
-    /// One that knows no keys until [`Oidc::discover`] has found them.
+    /// An authenticator without keys until [`Oidc::discover`] has found them.
     pub(crate) fn new(
         config: JwtAuthenticator,
         rules: Rules,

@@ -31,31 +31,31 @@ use claims::Verified;
 /// The issuer of tokens in secrets.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const PREFIX: &str = "system:serviceaccount:";
-/// How many tokens are remembered by which signature they have.
+/// The number of tokens whose signature is remembered as verified.
 const REMEMBERED: usize = 8192;
 
-/// What decides about service account tokens.
+/// Authenticates service account tokens.
 pub struct ServiceAccountTokens {
     options: ServiceAccountOptions,
     objects: Arc<dyn BoundObjects>,
     metrics: ServiceAccountMetrics,
-    /// By digest.
+    /// By the digest of the token.
     verified: Mutex<Recent<[u8; 32], VerifiedBy>>,
 }
 
 /// The generation of the keys by which a signature was found good, and the claims.
 type VerifiedBy = (u64, Arc<Verified>);
 
-/// What flags say about service account tokens.
+/// The values of the flags for service account tokens.
 #[derive(Clone)]
 pub struct ServiceAccountOptions {
-    /// `--service-account-issuer`: all that are accepted.
+    /// `--service-account-issuer`: all accepted issuers.
     pub issuers: Vec<Text>,
-    /// `--service-account-key-file`, or what another process signs by.
+    /// `--service-account-key-file`, or the keys of another process that signs.
     pub keys: Arc<dyn TokenKeys>,
     /// `--api-audiences`.
     pub audiences: Vec<Text>,
-    /// `--service-account-lookup`: whether tokens in secrets must still be there.
+    /// `--service-account-lookup`: true when the secrets of legacy tokens must still exist.
     pub lookup: bool,
 }
 
@@ -70,7 +70,7 @@ impl ServiceAccountTokens {
         let mut notes = Notes::default();
         let own = &self.options.audiences;
         let token_audiences = if claims.audiences.is_empty() {
-            // Only old tokens are for nobody in particular.
+            // Only legacy tokens have no audience.
             notes.annotations.push(("authentication.k8s.io/legacy-token".into(), claims.subject.clone()));
             self.metrics.legacy.inc();
             own

@@ -1,5 +1,5 @@
-//! What became of tokens recently: who holds them is not found out again for a while, and many requests with one token ask
-//! for it only once.
+//! A cache of token authentication: recent outcomes are kept for a while, and many requests with one token authenticate
+//! it only once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use tokio::sync::OnceCell;
 use crate::recent::Recent;
 use crate::{Authenticated, AuthnError, TokenAuthenticator};
 
-/// How many tokens are remembered at least, in how many parts.
+/// The least number of tokens that are remembered, and the number of parts.
 const REMEMBERED: usize = 32 * 1024;
 const PARTS: usize = 32;
-/// How long whoever asks may wait, for everybody who waits with it.
+/// The time limit for authenticating a token, for all requests that wait for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long what is remembered. Nothing is remembered for no time, and errors never are.
+/// The times for which outcomes are remembered; for zero, they are not. Errors never are.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheTimes {
     pub success: Duration,
-    /// Of tokens that nobody knows.
+    /// For unknown tokens.
     pub failure: Duration,
 }
 
-/// Remembers what another authenticator says of tokens. What depends on objects that may go away
-/// ([`Authenticated::live`]) is asked again each time.
+/// Remembers the outcomes of another authenticator. One that depends on objects that may go away
+/// ([`Authenticated::live`]) is confirmed each time.
 pub struct TokenCache<T> {
     inner: T,
     times: CacheTimes,
     metrics: TokenCacheMetrics,
-    /// Tokens are not kept, and nobody can choose two that are taken for one.
+    /// Tokens are not kept, and no two tokens can be chosen that have the same digest.
     key: hmac::Key,
     parts: Vec<Mutex<Recent<Key, Record>>>,
     fetching: Mutex<HashMap<Key, Arc<OnceCell<Outcome>>>>,
@@ -66,7 +66,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         let known = self.part(&key).lock().get(&key).filter(|record| began < record.until).cloned();
         let outcome = match &known {
             Some(record) if !record.answer.as_ref().is_some_and(|answer| answer.live) => Ok(record.answer.clone()),
-            // It has not to be searched for, but confirmed.
+            // A live answer must be confirmed.
             Some(_) => self.inner.authenticate_token(token, audiences).await,
             None => self.fetch(key, token, audiences).await,
         };
@@ -74,7 +74,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
         outcome
     }
 
-    /// Asks, unless somebody is asking already. If who asks goes away, another who waits asks on.
+    /// Authenticates the token, unless another request is doing so; if that request goes away, one that waits goes on.
     async fn fetch(&self, key: Key, token: &str, audiences: &[Text]) -> Outcome {
         let _blocked = Counted::new(&self.metrics.blocked);
         let cell = self.fetching.lock().entry(key).or_default().clone();
@@ -90,7 +90,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
             outcome
         });
         let outcome = outcome.await.clone();
-        // Who began and went away left this for the last who waited.
+        // A request that began and went away leaves its cell to the last one that waited.
         let mut fetching = self.fetching.lock();
         if fetching.get(&key).is_some_and(|other| Arc::ptr_eq(other, &cell)) {
             fetching.remove(&key);
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Knows tokens by how they begin, counts questions, and answers as often as it is let.
+    /// Knows tokens by their beginning, counts questions, and answers one for each permit of the gate.
     struct Counting {
         asked: Arc<AtomicU32>,
         gate: Arc<Semaphore>,
@@ -274,7 +274,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let others: Vec<_> = (0..10).map(|_| ask()).collect();
-        // Who began goes away: another asks on.
+        // The request that began goes away: another one goes on.
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled());
         while rig.asked.load(Ordering::SeqCst) == 1 {

@@ -18,7 +18,7 @@ pub struct TokenFile {
     audiences: Vec<Text>,
 }
 
-/// Why a token file cannot be used.
+/// Errors of a token file.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
     #[error("{}", read_error(path, error))]
@@ -77,7 +77,7 @@ impl TokenFile {
         Self { audiences, ..self }
     }
 
-    /// Whose token this is.
+    /// Returns the user of a token.
     pub fn holder(&self, token: &[u8]) -> Option<Arc<User>> {
         self.holders.get(&digest(token)).cloned()
     }

@@ -1,4 +1,4 @@
-//! Tokens that another server knows: it is sent a TokenReview. Its answers are worth a [`crate::TokenCache`].
+//! Authentication of tokens by another server, with a TokenReview. Its answers are worth a [`crate::TokenCache`].
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::{Authenticated, AuthnError, TokenAuthenticator};
 /// The first pause before a call is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// How the server is asked.
+/// The options of the requests.
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
     /// `--authentication-token-webhook-version`.
     pub version: WebhookVersion,
-    /// `--api-audiences`: for whom a token counts about which the server says nothing.
+    /// `--api-audiences`: the audiences of a token for which the server names none.
     pub audiences: Vec<Text>,
 }
 

@@ -66,7 +66,7 @@ impl Authenticator for X509 {
             let verified = self.authorities.verify(credentials.connection);
             self.count(match &verified {
                 Ok(leaf) => leaf.as_ref().map(|leaf| leaf.not_after),
-                // Also of those that nobody has signed who counts.
+                // Counted even when no trusted authority has signed it.
                 Err(_) => Authorities::not_after(credentials.connection),
             });
             let Some(leaf) = verified? else { return Ok(None) };

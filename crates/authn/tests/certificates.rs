@@ -63,7 +63,7 @@ async fn ask(who: &dyn Authenticator, connection: &ConnectionInfo, sent: &[(&str
     }
 }
 
-/// Of each request with a certificate it is counted how long that is good for, whoever has signed it.
+/// The lifetime of each request's certificate is counted, whether or not an authority has signed it.
 #[tokio::test]
 async fn lifetimes_are_counted() {
     let (issuer, pem) = authority("ca");

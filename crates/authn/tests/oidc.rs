@@ -29,7 +29,7 @@ struct Provider {
     hook: Hook,
     issuer: Arc<Mutex<String>>,
     keys: Arc<Mutex<Value>>,
-    /// By path, what it answers to those who ask for claims.
+    /// The answers to requests for claims, by path.
     claim_tokens: Arc<Mutex<Value>>,
     /// Paths that were asked for, with the credential.
     seen: Arc<Mutex<Vec<String>>>,
@@ -62,7 +62,7 @@ impl Provider {
         Self { hook, issuer, keys, claim_tokens, seen }
     }
 
-    /// What flags say.
+    /// The configuration that the flags make.
     fn config(&self) -> JwtAuthenticator {
         let prefixed = |claim: &str, prefix: &str| PrefixedClaimOrExpression {
             claim: claim.to_owned(),
@@ -90,7 +90,7 @@ impl Provider {
         }
     }
 
-    /// What the file says, below the issuer.
+    /// An entry of the file, below the issuer.
     fn entry(&self, rest: &str) -> String {
         let authority = serde_json::to_string(&self.hook.authority).unwrap();
         let url = self.issuer.lock().clone();
@@ -258,7 +258,7 @@ async fn claims_are_elsewhere() {
             }),
             Ok("o:me g:a,system:authenticated".to_owned()),
         ),
-        // What the token has itself counts, and what it says of other claims does not.
+        // Claims in the token count, and its sources for other claims do not.
         (
             json!({"groups": ["own"], "_claim_names": {"groups": "s"}, "_claim_sources": {"s": {"endpoint": format!("{url}/gone")}}}),
             Ok("o:me g:own,system:authenticated".to_owned()),
@@ -342,7 +342,7 @@ async fn claims_are_elsewhere() {
     }
     let seen = second.seen.lock().clone();
     assert_eq!(seen.iter().filter(|line| *line == "/good Bearer secret").count(), 1, "{seen:?}");
-    // Nobody else is given it.
+    // The credential is sent to no other endpoint.
     assert_eq!(seen.iter().filter(|line| line.ends_with("Bearer secret")).count(), 1, "{seen:?}");
     // The provider's keys were fetched once, and again for the signature that none of them had made.
     assert!(seen.iter().filter(|line| line.starts_with("/keys")).count() <= 3, "{seen:?}");
@@ -367,7 +367,7 @@ async fn issuers_of_claims_are_bounded() {
         let error = ask(&oidc, &token).await.unwrap_err();
         assert!(error.contains("verifier not initialized for issuer"), "{error}");
     }
-    // Those that are none leave room for one that is.
+    // Issuers without a provider make room for one that has one.
     *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(json!({"groups": ["a"]}))).unwrap()});
     assert_eq!(ask(&oidc, &token).await, Ok("o:me g:a,system:authenticated".to_owned()));
 }
@@ -489,7 +489,7 @@ async fn the_file_may_name_others() {
     assert_eq!(ask(&oidc, &two).await, Ok("nobody".to_owned()));
 
     let second_url = second.issuer.lock().clone();
-    // What is wrong changes nothing: not a broken file, nor a wish to let in everybody, nor one's own issuer.
+    // An invalid file changes nothing: a broken one, one with anonymous access, one with the server's own issuer.
     for (at, wrong) in [
         "jwt: [".to_owned(),
         format!("{}anonymous: {{enabled: true}}\n", entry(&second)),

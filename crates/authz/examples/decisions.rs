@@ -1,4 +1,4 @@
-//! What a decision costs: `cargo run --release -p binnacle-authz --example decisions`.
+//! The cost of a decision: `cargo run --release -p binnacle-authz --example decisions`.
 //!
 //! Prints the time of one decision of a warm chain (administrators, Node, RBAC; counted as in the server) over 10,000 role
 //! bindings, and of one question to a node graph of 100,000 pods.

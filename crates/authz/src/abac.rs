@@ -14,7 +14,7 @@ pub struct Abac {
     policies: Vec<Policy>,
 }
 
-/// Why a file is not taken.
+/// The reason why a file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum AbacError {
     #[error("{}", read_error(path, error))]
@@ -23,7 +23,7 @@ pub enum AbacError {
     Line { path: String, line: usize, text: String, why: String },
 }
 
-/// Who may do what; an empty part matches nothing but an empty one.
+/// A policy line; an empty part matches only an empty attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Policy {

@@ -1,9 +1,9 @@
-//! What authorizers judge a request by.
+//! The attributes of a request that authorizers judge.
 
 use binnacle_meta::GroupResource;
 use binnacle_request::{RequestInfo, User};
 
-/// Who wants to do what to which thing. Borrowed, because most decisions are made without keeping anything.
+/// The user, the verb and the object of a request. Borrowed, because most decisions are made without keeping anything.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a> {
     pub user: &'a User,

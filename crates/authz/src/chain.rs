@@ -13,10 +13,10 @@ use crate::{
     Abac, AlwaysAllow, AlwaysAllowPaths, AlwaysDeny, Authorizer, Counted, Metrics, Node, PrivilegedGroups, Rbac, Union,
 };
 
-/// Pause before a webhook is asked again, as in kube-apiserver.
+/// The pause before a webhook is called again, as in kube-apiserver.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// What authorizers need beside their configuration. Those that there are live as long as the server.
+/// The parts that authorizers need beside their configuration. Those that are set live as long as the server.
 pub struct Parts {
     pub abac: Option<Arc<Abac>>,
     pub node: Option<Arc<Node>>,

@@ -16,7 +16,7 @@ pub(crate) struct Conditions {
     compiled: Vec<(String, Program)>,
 }
 
-/// What expressions may say: `request` is the spec of a SubjectAccessReview of version `v1`.
+/// The environment of expressions: `request` is the spec of a SubjectAccessReview of version `v1`.
 struct Language {
     environment: Environment,
     request: DeclType,
@@ -28,7 +28,7 @@ static LANGUAGE: LazyLock<Language> = LazyLock::new(|| {
 });
 
 impl Conditions {
-    /// An error is what validation says of the first expression that cannot be used.
+    /// Compiles expressions. The error is that of validation for the first one that cannot be used.
     pub(crate) fn compile(expressions: &[String]) -> Result<Self, String> {
         let compile = |expression: &String| {
             let ast = LANGUAGE.environment.compile(expression);
@@ -42,7 +42,7 @@ impl Conditions {
         Ok(Self { compiled: expressions.iter().map(compile).collect::<Result<_, String>>()? })
     }
 
-    /// Whether a webhook is to be asked. An expression that says no counts more than one that fails.
+    /// Returns true if a webhook is to be called. A false expression counts more than one that fails.
     pub(crate) fn met(&self, review: &Review, webhook: &str, metrics: &Metrics) -> Result<bool, String> {
         if self.compiled.is_empty() {
             return Ok(true);
@@ -172,7 +172,7 @@ mod tests {
                 Ok(true),
             ),
             (&list, &["request.resourceAttributes.labelSelector.requirements[0].values.size() == 2"], Ok(true)),
-            // One that says no counts more than one that fails.
+            // A false expression counts more than one that fails.
             (&get, &["request.resourceAttributes.verb == 'x'", "false"], Ok(false)),
         ] {
             assert_eq!(evaluate(attributes, expressions), want, "{expressions:?}");

@@ -1,4 +1,4 @@
-//! Which authorizers there are, in order: from the flags, or from the file that `--authorization-config` names.
+//! The configured authorizers, in order: from the flags, or from the file that `--authorization-config` names.
 
 mod load;
 #[cfg(test)]
@@ -18,7 +18,7 @@ pub struct AuthorizationConfig {
     pub authorizers: Vec<AuthorizerConfig>,
 }
 
-/// One of them.
+/// The configuration of one authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizerConfig {
     /// Names it in metrics; that of the mode in small letters, but for webhooks.
@@ -36,7 +36,7 @@ pub enum AuthorizerMode {
     Webhook(WebhookConfig),
 }
 
-/// How a webhook is reached and asked.
+/// The configuration of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookConfig {
     /// In kubeconfig format.
@@ -69,7 +69,7 @@ impl AuthorizerMode {
 }
 
 impl AuthorizerConfig {
-    /// One that is named as its mode is.
+    /// An authorizer with the name of its mode.
     pub fn of(mode: AuthorizerMode) -> Self {
         Self { name: mode.name().to_lowercase(), mode }
     }

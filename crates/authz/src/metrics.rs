@@ -8,7 +8,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, R
 
 use crate::{Attributes, Authorizer, AuthzError, Rules};
 
-/// What authorizers count.
+/// The metrics of authorizers.
 pub struct Metrics {
     decisions: IntCounterVec,
     webhook_evaluations: IntCounterVec,

@@ -1,4 +1,4 @@
-//! What kubelets may do: what they need for the pods that are bound to their node, and no more.
+//! The Node authorizer: kubelets may do what the pods that are bound to their node need, and no more.
 //!
 //! Together with the NodeRestriction admission plugin, which judges what nodes write.
 
@@ -134,7 +134,7 @@ impl Node {
             return no("cannot authorize ResourceSlice subresources");
         }
         match attributes.verb {
-            // Whose it is, is known to admission only.
+            // Only admission knows the slice's node.
             "create" => Ok(()),
             "get" | "update" | "patch" | "delete" => self.related(node, Vertex::ResourceSlice, attributes).await,
             "watch" | "list" | "deletecollection" if selects(attributes, "spec.nodeName", node) => Ok(()),
@@ -201,7 +201,7 @@ fn csi_node(node: &str, attributes: &Attributes<'_>) -> Verdict {
     Ok(())
 }
 
-/// Whether the field selector only leaves what has this value (KEP-4601). One that cannot be read leaves everything.
+/// Returns true if the field selector selects only objects with this value (KEP-4601); false if it cannot be parsed.
 fn selects(attributes: &Attributes<'_>, field: &str, value: &str) -> bool {
     let Ok(selector) = FieldSelector::parse(attributes.field_selector) else { return false };
     selector.terms().iter().any(|term| term.field == field && !term.negated && term.value == value)

@@ -1,4 +1,4 @@
-//! Where the authorizers are asked, and the only place where their yes becomes a permit.
+//! The call of the authorizers, and the only place where an allowed request gets a permit.
 
 use binnacle_meta::Status;
 use binnacle_request::{Action, CreatePermit, Decision, Permit, RequestInfo, User};

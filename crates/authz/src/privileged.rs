@@ -29,7 +29,7 @@ impl Authorizer for PrivilegedGroups {
         })
     }
 
-    /// What members may do is everything; kube-apiserver lists it only where a role says so.
+    /// Members may do everything; kube-apiserver lists that only where a role says so.
     fn rules_for<'a>(&'a self, _: &'a User, _: &'a str) -> BoxFuture<'a, Rules> {
         Box::pin(async { Rules::default() })
     }

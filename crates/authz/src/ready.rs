@@ -1,10 +1,10 @@
-//! Whether what an authorizer looks at has been read from the store.
+//! Readiness of an authorizer: its objects have been read from the store.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long a request that comes before everything was read waits for that.
+/// The time that a request waits at most until everything was read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Counts the parts that have still to be read.
@@ -31,7 +31,7 @@ impl Ready {
         *self.missing.borrow() == 0
     }
 
-    /// Waits a limited time for the rest; whether it came.
+    /// Waits a limited time for the rest; returns true if it came.
     pub async fn wait(&self) -> bool {
         if self.is_ready() {
             return true;

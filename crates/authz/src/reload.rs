@@ -34,7 +34,7 @@ impl Authorizer for Reloading {
 pub struct ConfigFile {
     pub file: Followed,
     pub parts: Parts,
-    /// What is in force.
+    /// The configuration in force.
     pub config: AuthorizationConfig,
     pub metrics: ReloadMetrics,
 }

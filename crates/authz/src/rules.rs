@@ -1,4 +1,4 @@
-//! What somebody may do, as far as that can be listed: the answer to a SelfSubjectRulesReview.
+//! The rules for a user, as far as they can be listed: the answer to a SelfSubjectRulesReview.
 
 use binnacle_meta::Text;
 
@@ -9,11 +9,11 @@ pub struct Rules {
     pub paths: Vec<PathRule>,
     /// There may be more than what is listed.
     pub incomplete: bool,
-    /// Why something could not be listed.
+    /// The reasons why rules could not be listed.
     pub errors: Vec<String>,
 }
 
-/// What may be done with which resources.
+/// The verbs that are allowed for resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceRule {
     pub verbs: Vec<Text>,
@@ -22,7 +22,7 @@ pub struct ResourceRule {
     pub resource_names: Vec<Text>,
 }
 
-/// What may be done with which paths.
+/// The verbs that are allowed for paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathRule {
     pub verbs: Vec<Text>,

@@ -18,21 +18,21 @@ pub(crate) use review::Review;
 pub use review::ReviewVersion;
 use review::Status;
 
-/// How many answers are remembered, as many as in kube-apiserver.
+/// The number of answers that are remembered, as many as in kube-apiserver.
 const MOST_REMEMBERED: usize = 8192;
-/// Requests whose own words are longer than this are not remembered: they may be an attempt to fill the memory.
+/// Requests with longer attributes than this are not remembered: they may be an attempt to fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// How a webhook is asked.
+/// The options of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebhookOptions {
     /// The label of metrics.
     pub(crate) name: String,
     pub(crate) version: ReviewVersion,
-    /// How long an answer that allows is remembered; zero for not at all.
+    /// The time for which an answer that allows is remembered; zero for not at all.
     pub(crate) authorized_ttl: Duration,
     pub(crate) unauthorized_ttl: Duration,
-    /// A webhook that cannot tell refuses, where else it has no opinion (`failurePolicy`).
+    /// True when a webhook that fails denies the request; otherwise it has no opinion (`failurePolicy`).
     pub(crate) deny_on_error: bool,
     /// Pause before the first of the further attempts.
     pub(crate) retry_after: Duration,
@@ -48,7 +48,7 @@ pub(crate) struct Webhook {
 }
 
 impl Webhook {
-    /// Only requests that meet all `conditions` are asked about.
+    /// The webhook is called only for requests that meet all `conditions`.
     pub(crate) fn new(client: Client, options: WebhookOptions, conditions: Conditions, metrics: Arc<Metrics>) -> Self {
         Self { client, options, conditions, answers: Answers::new(MOST_REMEMBERED), metrics }
     }
@@ -124,7 +124,7 @@ impl Authorizer for Webhook {
     }
 }
 
-/// How much of a review its requester has chosen.
+/// Returns the length of the attributes that the requester has chosen.
 fn own_words(attributes: &Attributes<'_>) -> usize {
     let Attributes { namespace, verb, api_group, api_version, resource, subresource, name, path, .. } = attributes;
     [namespace, verb, api_group, api_version, resource, subresource, name, path].into_iter().map(|s| s.len()).sum()

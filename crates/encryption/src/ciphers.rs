@@ -15,7 +15,7 @@ const BLOCK: usize = 16;
 const SECRETBOX_NONCE: usize = 24;
 const SECRETBOX_TAG: usize = 16;
 
-/// What a value and its key are encrypted with.
+/// The cipher for values, with its key.
 pub(crate) enum Cipher {
     Gcm(Box<Gcm>),
     Cbc(Vec<u8>),
@@ -178,7 +178,7 @@ mod tests {
                     "{name}: a nonce is used once"
                 );
                 assert_eq!(cipher.open(&sealed, b"/registry/secrets/a/b").unwrap(), data, "{name} {length}");
-                // Only Galois counter mode knows where a value belongs.
+                // Only Galois counter mode authenticates the key of a value.
                 let moved = cipher.open(&sealed, b"/registry/secrets/a/c");
                 assert_eq!(moved.is_err(), name == "gcm", "{name}");
                 if name != "cbc" {
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// What others compute: NIST's example for AES-128-CBC (SP 800-38A F.2.1) and NaCl's for its secret box.
+    /// Vectors of others: NIST's example for AES-128-CBC (SP 800-38A F.2.1) and NaCl's for its secret box.
     #[test]
     fn known_answers() {
         let hex = |text: &str| -> Vec<u8> {

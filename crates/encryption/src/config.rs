@@ -17,15 +17,15 @@ const FORMAT: Format = Format {
     scheme: "pkg/server/options/encryptionconfig/config.go:142",
     fields,
 };
-/// How long a call of a KMS plugin may take unless the file says otherwise.
+/// The time limit for a call of a KMS plugin unless the file sets one.
 const KMS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why a file cannot be used, in kube-apiserver's words.
+/// Errors of a file, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub(crate) String);
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Clone, Debug)]
 pub struct Configuration {
     pub(crate) resources: Vec<ResourceConfiguration>,
@@ -148,7 +148,7 @@ pub(crate) fn texts(list: &[Value]) -> Vec<String> {
     list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Where a `unix` URL points: `unix:///run/x.sock` is a path, `unix:///@x` an abstract name.
+/// Returns the target of a `unix` URL: `unix:///run/x.sock` is a path, `unix:///@x` an abstract name.
 fn socket(endpoint: &str) -> String {
     let path = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     match path.strip_prefix("/@") {

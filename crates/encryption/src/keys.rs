@@ -1,4 +1,4 @@
-//! Which resource a storage key belongs to.
+//! The resources that storage keys belong to.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use binnacle_meta::GroupResource;
 /// The prefixes of the built-in resources; custom resources are kept below their group and name.
 #[derive(Clone, Debug, Default)]
 pub struct StorageKeys {
-    /// What all keys begin with, `/registry/`.
+    /// The prefix of all keys, `/registry/`.
     root: String,
     resources: BTreeMap<String, GroupResource>,
 }

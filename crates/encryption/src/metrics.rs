@@ -20,10 +20,10 @@ use sha2::{Digest, Sha256};
 use crate::config::ConfigError;
 use crate::transform::TransformError;
 
-/// So many keys are told at most; those that came first are forgotten, as in kube-apiserver.
+/// The most keys that are shown; the oldest are forgotten, as in kube-apiserver.
 const MOST_KEYS: usize = 100;
 
-/// Which way a value goes.
+/// The direction of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     FromStorage,
@@ -94,7 +94,7 @@ impl Metrics {
             exponential_buckets(5e-6, 2.0, 14)?,
         ))?;
         let generation = keep(registry, generation)?;
-        // Of version 1 of the plugin API, which is not served: told as kube-apiserver tells it.
+        // A metric of version 1 of the plugin API, which is not served: exposed as in kube-apiserver.
         let fill = IntGauge::new(
             "apiserver_envelope_encryption_dek_cache_fill_percent",
             "[ALPHA] Percent of the cache slots currently occupied by cached DEKs.",
@@ -184,7 +184,7 @@ impl Metrics {
         })))
     }
 
-    /// Families that nobody looks at, for tools.
+    /// Returns metrics that are not exposed, for tools.
     pub fn unseen() -> Result<Self, ConfigError> {
         Self::new(&Registry::new(), "").map_err(|error| ConfigError(error.to_string()))
     }
@@ -195,7 +195,7 @@ impl Metrics {
         let mut told = self.0.told.lock();
         if let Some(oldest) = remember(&mut told.used, &labels) {
             let oldest: Vec<_> = oldest.iter().map(String::as_str).collect();
-            // What was told once can be taken back.
+            // Labels that were used once can be removed.
             let _ = (self.0.key_uses.remove_label_values(&oldest), self.0.key_last_used.remove_label_values(&oldest));
         }
         self.0.key_uses.with_label_values(&labels).inc();
@@ -230,7 +230,7 @@ impl Metrics {
         self.0.misses.inc();
     }
 
-    /// How many seeds are kept.
+    /// Sets the number of seeds that are kept.
     pub(crate) fn keeps(&self, provider: &str, count: usize) {
         self.0.kept_sources.with_label_values(&[provider]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -292,7 +292,7 @@ impl Direction {
     }
 }
 
-/// Notes labels, and tells which are one too many.
+/// Remembers labels, and returns the oldest ones if there are too many.
 fn remember<const N: usize>(known: &mut VecDeque<[String; N]>, labels: &[String; N]) -> Option<[String; N]> {
     if known.contains(labels) {
         return None;

@@ -13,18 +13,18 @@ use crate::metrics::Metrics;
 use crate::resources::Transformers;
 use crate::store::Encryption;
 
-/// How often the file is looked at.
+/// The interval at which the file is read.
 const POLL: Duration = Duration::from_secs(60);
-/// How long after a failure the file is tried again, the first time; then twice as long each time.
+/// The time after a failure when the file is tried again, at first; then twice as long each time.
 const RETRY: Duration = Duration::from_millis(5);
-/// How long the plugins of a new file may take until they are well, and how often they are asked.
+/// The time limit for the plugins of a new file to be well, and the interval of the checks.
 const WELL_WITHIN: Duration = Duration::from_secs(10);
 const ASK: Duration = Duration::from_millis(100);
 
-/// What a file said and what it was.
+/// The transformers of a file, and its hash.
 pub struct Loaded {
     pub transformers: Transformers,
-    /// Of the file's text: tells that it changed without keeping its keys.
+    /// The hash of the file's text: shows changes without keeping the keys.
     pub hash: [u8; 32],
 }
 

@@ -29,18 +29,18 @@ fn wildcard(group: &str) -> GroupResource {
     GroupResource { group: group.into(), resource: "*".into() }
 }
 
-/// How the values of every resource are kept.
+/// The transformers for the values of every resource.
 pub struct Transformers {
     overrides: HashMap<GroupResource, Transformer>,
     plugins: Vec<Arc<Plugin>>,
 }
 
-/// Whether the KMS plugins can be used: the health check `kms-providers`.
+/// The health check `kms-providers`: true when all KMS plugins can be used.
 #[derive(Clone)]
 pub struct KmsCheck(Vec<Arc<Plugin>>);
 
 impl KmsCheck {
-    /// All that is wrong, or nothing.
+    /// Returns an error with the failures of all plugins, if there are any.
     pub async fn check(&self) -> Result<(), String> {
         let mut wrong = Vec::new();
         for (at, plugin) in self.0.iter().enumerate() {
@@ -81,7 +81,7 @@ impl Transformers {
         Ok(Self { overrides, plugins })
     }
 
-    /// A resource that is not named is kept as it is.
+    /// Returns the transformer of a resource; one that is not configured is stored as it is.
     pub(crate) fn of(&self, resource: Option<&GroupResource>) -> &Transformer {
         let Some(resource) = resource else { return &Transformer::Identity };
         [resource.clone(), wildcard(&resource.group), wildcard("*")]
@@ -95,13 +95,13 @@ impl Transformers {
         KmsCheck(self.plugins.clone())
     }
 
-    /// Whether there are KMS plugins.
+    /// Returns true if there are KMS plugins.
     pub fn uses_kms(&self) -> bool {
         !self.plugins.is_empty()
     }
 }
 
-/// What a provider's values begin with, and what it does with the rest.
+/// Makes a provider's transformer, with the prefix of its values.
 async fn way(provider: &Provider, plugins: &mut Vec<Arc<Plugin>>, metrics: &Metrics) -> Result<Way, ConfigError> {
     let aes = "no matching key was found for the provided AES transformer";
     match provider {

@@ -15,7 +15,7 @@ use crate::transform::{Opened, TransformError};
 /// An engine behind encryption. Everything above sees plain values; revisions, leases and keys are the engine's.
 pub type EncryptedStore<S> = LayeredStore<Encryption, S>;
 
-/// How values are kept now: one for all stores of a server.
+/// The transformers in use: one instance for all stores of a server.
 pub struct Encryption {
     keys: StorageKeys,
     current: RwLock<Arc<Transformers>>,
@@ -27,7 +27,7 @@ impl Encryption {
         Self { keys, current: RwLock::new(Arc::new(transformers)), metrics }
     }
 
-    /// From now on values are read and written so. What is under way ends as it began.
+    /// Reads and writes values with these transformers from now on. Calls in progress end with the old ones.
     pub fn replace(&self, transformers: Transformers) {
         *self.current.write() = Arc::new(transformers);
     }
@@ -36,7 +36,7 @@ impl Encryption {
         &self.metrics
     }
 
-    /// What is in use.
+    /// Returns the transformers in use.
     pub fn now(&self) -> Arc<Transformers> {
         self.current.read().clone()
     }

@@ -11,15 +11,15 @@ use crate::ciphers::Cipher;
 use crate::kms::Envelope;
 use crate::metrics::{Direction, Observed};
 
-/// What begins like this is encrypted.
+/// The prefix of encrypted values.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// Why a value cannot be read or written, in kube-apiserver's words. Says nothing of keys or contents.
+/// The reason why a value cannot be read or written, in kube-apiserver's words. Contains nothing of keys or contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub(crate) struct TransformError {
     why: String,
-    /// What a KMS plugin's call failed with, if that was it.
+    /// The code of a KMS plugin's failed call, if that was the reason.
     code: Option<binnacle_rpc::Code>,
 }
 
@@ -41,7 +41,7 @@ impl TransformError {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
     pub value: Bytes,
-    /// It would be written otherwise today, and should be written again even when it does not change.
+    /// True when it would be written otherwise today, and so should be written even when it does not change.
     pub stale: bool,
 }
 
@@ -51,19 +51,19 @@ pub(crate) enum Transformer {
     Identity,
     Cipher(Cipher),
     Kms(Envelope),
-    /// Told apart by what stands in front; tried in order.
+    /// Several, chosen by the prefix of a value; tried in order.
     Prefixed {
         ways: Vec<Way>,
-        /// What is said when no prefix fits.
+        /// The error when no prefix fits.
         otherwise: &'static str,
     },
 }
 
-/// What values begin with that were kept so, and how.
+/// A prefix of values, and the transformer for them.
 pub(crate) type Way = (Vec<u8>, Arc<Transformer>);
 
 impl Transformer {
-    /// What to keep of a value under the key.
+    /// Returns the bytes to store for a value under the key.
     pub(crate) fn seal(&self, value: &[u8], key: &[u8], observed: Observed<'_>) -> Result<Vec<u8>, TransformError> {
         match self {
             Self::Identity => Ok(value.to_vec()),
@@ -79,7 +79,7 @@ impl Transformer {
         }
     }
 
-    /// The value of what is kept under the key. May have to ask a KMS plugin for the data key.
+    /// Returns the value of stored bytes. May have to ask a KMS plugin for the data key.
     pub(crate) fn open<'a>(
         &'a self,
         data: &'a Bytes,

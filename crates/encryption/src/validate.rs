@@ -1,4 +1,4 @@
-//! What is checked of a configuration file, with kube-apiserver's messages.
+//! Validation of a configuration file, with kube-apiserver's messages.
 
 use std::collections::HashSet;
 
@@ -134,7 +134,7 @@ fn check_provider(
     }
 }
 
-/// What is said of a provider in a message: never a secret.
+/// Returns a provider as messages show it: without secrets.
 fn redacted(given: &[&str]) -> String {
     let members: Vec<String> = given.iter().map(|name| format!("\"{name}\":\"REDACTED\"")).collect();
     format!("{{{}}}", members.join(","))

@@ -89,7 +89,7 @@ impl Setup {
         }
     }
 
-    /// What a reader sees, and whether it should be written again.
+    /// Returns the value that a reader sees, and true if it should be written again.
     async fn get(&self, key: &'static str) -> Result<(String, bool), StoreError> {
         let key = Bytes::from_static(key.as_bytes());
         let kv = self.store.get(key.clone(), None).await?.0.unwrap();
@@ -103,7 +103,7 @@ impl Setup {
         text.lines().find_map(|line| Some(line.strip_prefix(begins)?.trim().to_owned()))
     }
 
-    /// How what is kept begins.
+    /// Returns the first bytes of a stored value.
     async fn kept(&self, key: &'static str, length: usize) -> String {
         let kv = self.raw.get(Bytes::from_static(key.as_bytes()), None).await.unwrap().0.unwrap();
         String::from_utf8_lossy(&kv.value[..length.min(kv.value.len())]).into_owned()
@@ -174,7 +174,7 @@ async fn rotation() {
     let Some(Ok(WatchMessage::Events(events))) = watch.next().await else { panic!("an event was expected") };
     let [Event::Put { kv, previous: Some(previous) }] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(kv.value, "fourth");
-    // What was there before stays as it was kept.
+    // The previous value is reported as it was stored.
     assert!(previous.value.starts_with(b"k8s:enc:secretbox:v1:b:"), "{previous:?}");
 
     let operations = "apiserver_storage_transformation_operations_total";
@@ -251,7 +251,7 @@ async fn plugins() {
     std::fs::remove_file(&socket).unwrap();
     let gone = format!("{{kms: {{apiVersion: v2, name: vault, endpoint: 'unix://{socket}', timeout: 1s}}}}");
     setup.switch(&gone).await;
-    // What was answered a moment ago is answered again, and then without its beginning.
+    // An answer that is repeated comes without its prefix; after a while the plugin is asked again.
     for expected in ["", "failed to perform status section of the healthz check for KMS Provider vault, error: "] {
         if !expected.is_empty() {
             tokio::time::sleep(Duration::from_millis(3100)).await;

@@ -26,19 +26,19 @@ use crate::{discover, failure, respond};
 pub trait UnstoredHandler: Send + Sync + 'static {
     fn handle(&self, call: UnstoredCall) -> BoxFuture<'_, Answer>;
 
-    /// Whether clients can have the answer as a table; those that ask for one otherwise get the next best.
+    /// Returns true if the answer can be a table; otherwise clients that ask for one get their next alternative.
     fn has_table(&self) -> bool {
         false
     }
 
-    /// Whether the answer is an object in the form that the client accepts; a stream of text, or what another server
-    /// says, is not.
+    /// Returns true if the answer is an object in the form that the client accepts; a stream of text, or another
+    /// server's answer, is not.
     fn negotiates(&self) -> bool {
         true
     }
 }
 
-/// Who may delete what cannot be read: answered by whoever knows the authorizers. The error is why not.
+/// Permits deletes of objects that cannot be read, by the authorizers. The error is the reason against it.
 pub trait UnsafeDeletes: Send + Sync + 'static {
     fn permit<'a>(&'a self, info: &'a RequestInfo, user: &'a User) -> BoxFuture<'a, Result<(), String>>;
 }
@@ -94,19 +94,19 @@ impl Api {
         Self { discovery_metrics: Some(metrics), ..self }
     }
 
-    /// Who decides about deletes of what cannot be read; without it, nobody may.
+    /// Sets the judge of deletes of objects that cannot be read; without it, they are refused.
     #[must_use]
     pub fn unsafe_deletes(self, judge: Arc<dyn UnsafeDeletes>) -> Self {
         Self { unsafe_deletes: Some(judge), ..self }
     }
 
-    /// How long a watch lasts at least that names no timeout (`--min-request-timeout`).
+    /// Sets the least duration of a watch that names no timeout (`--min-request-timeout`).
     #[must_use]
     pub fn min_request_timeout(self, watch_timeout: Duration) -> Self {
         Self { watch_timeout, ..self }
     }
 
-    /// Answers, and says of objects and lists that they may be compressed.
+    /// Answers a request, and marks objects and lists as compressible.
     async fn route(&self, request: Request) -> Response {
         let info = Arc::clone(&request.info);
         let streams = info.is_long_running() || ["log", "proxy"].contains(&info.subresource.as_str());
@@ -129,7 +129,7 @@ impl Api {
         let warnings = Warnings::default();
         let response = match self.dispatch(request, info, &snapshot, &warnings).await {
             Ok(response) => response,
-            // What is not built in falls through to the end of kube-apiserver's chain, which says no more than that.
+            // A path of no built-in group falls through to the end of kube-apiserver's chain, with that text alone.
             Err(status) if status == Status::path_not_found() && !is_built_in(&snapshot, info) => {
                 failure::plain_not_found()
             }
@@ -155,7 +155,7 @@ impl Api {
         if has_namespace && !description.namespaced {
             return Err(Status::path_not_found());
         }
-        // What cannot be watched has no such paths.
+        // A resource that cannot be watched has no such paths.
         if info.verb == "watch" && request.method != Method::GET && !description.verbs.contains(Verb::Watch) {
             return Err(Status::path_not_found());
         }
@@ -318,7 +318,7 @@ impl Link for Api {
         Box::pin(binnacle_request::offloading(Box::pin(self.route(request))))
     }
 
-    /// Those of discovery, as they are now.
+    /// The paths of discovery, as they are now.
     fn paths(&self) -> Vec<String> {
         let mut paths = vec!["/api".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
         for group in self.catalog.snapshot().served().groups() {
@@ -335,7 +335,7 @@ fn is_built_in(snapshot: &Snapshot, info: &RequestInfo) -> bool {
     info.api_group.is_empty() || snapshot.served().group(&info.api_group).is_none_or(ServedGroup::is_built_in)
 }
 
-/// What can be asked across all namespaces.
+/// The verbs that are allowed across all namespaces.
 const ACROSS: Verbs = Verbs::of(&[Verb::List, Verb::Watch]);
 
 fn unstored_key(info: &RequestInfo, subresource: &str) -> UnstoredKey {
@@ -423,7 +423,7 @@ async fn item_handler(call: Call, verb: Verb) -> Answer {
     }
 }
 
-/// What kube-apiserver's router refuses before any handler runs; who gets past it is told of deprecations.
+/// Refuses what kube-apiserver's router refuses before any handler runs; other requests get deprecation warnings.
 fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
     let (request, resource) = (&call.request, &call.resource);
     // No router stands before custom resources.

@@ -1,4 +1,4 @@
-//! What audit events tell of objects: those that were sent, as they were understood, and those that are answered.
+//! Objects in audit events: those that were sent, as they were decoded, and those in answers.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::negotiate::Encoding;
 
-/// Notes an object that was sent, with its defaults, before anything else is made of it.
+/// Notes an object that was sent, with its defaults, before any further step.
 pub fn note_request_object(record: &Record, object: &Value) {
     let Some(notes) = record.audit() else { return };
     let text = |name: &str| object.str_at(&["metadata", name]).into();
@@ -75,7 +75,7 @@ fn encoded(object: &Value, omit_managed_fields: bool) -> Bytes {
     if omit_managed_fields {
         without_managed_fields(object.to_mut());
     }
-    // Where the client has left out what it is, that was added behind all else.
+    // Kind and version that the client left out were added behind all other members.
     let added = object.as_object().is_some_and(|members| {
         members.get("kind").is_some() && members.iter().next().is_some_and(|(name, _)| name != "kind")
     });
@@ -88,7 +88,7 @@ fn encoded(object: &Value, omit_managed_fields: bool) -> Bytes {
     out.into()
 }
 
-/// Of the object itself, of the items of a list, and of the objects in the rows of a table.
+/// Removes the managed fields of the object itself, of the items of a list, and of the objects in the rows of a table.
 fn without_managed_fields(object: &mut Value) {
     let drop_from = |object: &mut Value| {
         if let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut) {

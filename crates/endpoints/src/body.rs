@@ -15,7 +15,7 @@ use crate::params::FieldValidation;
 
 /// kube-apiserver's limit on request bodies: twice what etcd accepts.
 pub(crate) const MAX: usize = 3 * 1024 * 1024;
-/// How much of a body that cannot be understood its error quotes.
+/// The number of bytes that an error quotes of a body that cannot be decoded.
 const SUMMARY: usize = 30;
 
 pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
@@ -46,12 +46,12 @@ pub(crate) fn object(
     Ok(resource.complete(value, empties))
 }
 
-/// What a body must be.
+/// The type that a body must have.
 pub struct Expected<'a> {
     pub group: &'a str,
     pub version: &'a str,
     pub kind: &'a str,
-    /// The kinds that bodies are known to be.
+    /// The known kinds of bodies.
     pub kinds: &'a dyn Kinds,
 }
 
@@ -91,7 +91,7 @@ pub fn typed(
     Ok((value, empties))
 }
 
-/// What `fieldValidation` makes of unknown and duplicate fields.
+/// Ignores, warns of or refuses unknown and duplicate fields, by `fieldValidation`.
 pub(crate) fn judge(
     context: &Context,
     findings: &Findings,
@@ -110,7 +110,8 @@ pub(crate) fn judge(
     Ok(())
 }
 
-/// Why a body could not be decoded. What it said of its own kind decides how it is told, so it is looked at again.
+/// Returns the error for a body that could not be decoded. Its form depends on the body's kind, so that is parsed
+/// again.
 fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &DecodeError) -> Status {
     if let Some(error) = error.too_many_elements() {
         return Status::request_entity_too_large(error);
@@ -217,7 +218,7 @@ fn is_shared(kind: &str) -> bool {
     kind.ends_with("Options") || matches!(kind, "WatchEvent" | "Status")
 }
 
-/// Why an object of one kind is none of another, in the words of Go's types.
+/// Returns the error for an object of another kind, in the words of Go's types.
 pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, expected: &str) -> String {
     let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
     let version = if is_shared(kind) { "v1" } else { given.version.as_str() };

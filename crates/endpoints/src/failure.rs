@@ -25,12 +25,12 @@ pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: b
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
     match negotiate::encoding(accept) {
         Some((encoding, asked)) => of_encoding(status, encoding, pretty || asked),
-        // What cannot be agreed on, kube-apiserver writes for people.
+        // Without an encoding that both know, kube-apiserver writes indented JSON.
         None => of_encoding(status, Encoding::Json, true),
     }
 }
 
-/// What kube-apiserver answers where no API is: plain text.
+/// Returns kube-apiserver's answer where no API is: plain text.
 pub(crate) fn plain_not_found() -> Response {
     respond::bytes(404, "text/plain; charset=utf-8", b"404 page not found\n".to_vec())
 }

@@ -1,4 +1,4 @@
-//! What has been made of an answer and not been sent: small pieces together, large ones as others hold them, too.
+//! Parts of an answer that are made but not sent: small pieces are joined, large ones shared with other holders.
 
 use binnacle_request::Pieces;
 use bytes::Bytes;
@@ -7,13 +7,13 @@ use bytes::Bytes;
 const ENOUGH: usize = 64 * 1024;
 /// Copying a piece of this size costs more than referring to it.
 const LARGE: usize = 2048;
-/// What stands between the objects of a list in JSON, most of the time.
+/// The bytes between the objects of a list in JSON, most of the time.
 const BETWEEN: &[u8] = b",{";
 
 #[derive(Default)]
 pub(crate) struct Gathered {
     pieces: Pieces,
-    /// What comes after the pieces, and is written into.
+    /// The buffer for the bytes after the pieces.
     pub small: Vec<u8>,
 }
 

@@ -27,10 +27,10 @@ pub(crate) struct ProtobufList {
     done: bool,
 }
 
-/// What is written of each object.
+/// The form in which each object is written.
 struct Items {
     resource: Arc<Resource>,
-    /// Only its metadata, in this version and with this schema.
+    /// For metadata alone: its version and schema.
     partial: Option<(MetaVersion, &'static Message)>,
 }
 

@@ -53,7 +53,7 @@ pub(crate) async fn response(
         let small = list.pending_bytes() <= SMALL;
         (Box::new(list), !kept && !small)
     };
-    // What fails at once is an answer of its own; later there is only the end of the connection to tell it by.
+    // An error in the first piece is an answer of its own; later ones can only break the connection off.
     let first = if aside {
         let (first, rest) = measured(Part::Serialize, make_aside(list)).await;
         list = rest;
@@ -102,7 +102,7 @@ async fn make_aside(mut list: Box<dyn Making>) -> (Option<Result<Pieces, Status>
     }
 }
 
-/// Half of the processors may be busy with making lists.
+/// Returns the semaphore that lets half of the processors make lists.
 fn turns() -> &'static Semaphore {
     static TURNS: OnceLock<Semaphore> = OnceLock::new();
     TURNS.get_or_init(|| {
@@ -111,7 +111,7 @@ fn turns() -> &'static Semaphore {
     })
 }
 
-/// What is left of a list that broke off.
+/// The end of a list that broke off.
 struct Nothing;
 
 impl Making for Nothing {

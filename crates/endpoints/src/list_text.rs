@@ -17,7 +17,7 @@ use crate::shape::ObjectView;
 use crate::table::Include;
 use crate::{respond, table};
 
-/// How deep the items of an indented list stand.
+/// The depth of the items in an indented list.
 const ITEM_DEPTH: usize = 2;
 
 /// Makes a list of a page.
@@ -33,7 +33,7 @@ pub(crate) struct TextList {
     tail: Vec<u8>,
     begun: bool,
     done: bool,
-    /// What an item is written into before it is indented.
+    /// The buffer that an item is written into before it is indented.
     compact: Vec<u8>,
 }
 
@@ -74,7 +74,7 @@ impl TextList {
         }
     }
 
-    /// What is stored of the objects that are written first.
+    /// Returns the stored size of the objects that are written first.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending.as_slice().iter().map(|entry| entry.value().len()).sum()
     }

@@ -1,4 +1,4 @@
-//! Who set which field: the bridge between requests and `metadata.managedFields`.
+//! Field managers: the bridge between requests and `metadata.managedFields`.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ fn is_too_large(status: &Status) -> bool {
     status.is(StatusReason::RequestEntityTooLarge)
 }
 
-/// Takes the notes away, which may be half of a large object: without them it may be stored after all, and nobody but
+/// Removes the managed fields, which may be half of a large object: without them it may be stored after all, and only
 /// server-side apply needs them.
 fn forget(object: &mut Value) {
     object::set_metadata(object, "managedFields", None);
@@ -61,15 +61,15 @@ pub(crate) async fn update(
     }
 }
 
-/// Notes the manager of all fields of a new object, which is in the resource's version.
+/// Sets the manager of all fields of a new object, which is in the resource's version.
 pub(crate) fn created(context: &Context, resource: &Resource, manager: &str, object: &mut Value) {
-    // Nobody owns what the server sets.
+    // Fields that the server sets have no manager.
     object::clear_system_metadata(object);
     updated(context, resource, manager, "", None, object);
 }
 
-/// Notes who changed which fields. `live` is what is there, in the stored version; `object` what it shall become, in
-/// the resource's version.
+/// Records the manager of the changed fields. `live` is the present object, in the stored version; `object` the new
+/// one, in the resource's version.
 pub(crate) fn updated(
     context: &Context,
     resource: &Resource,

@@ -1,5 +1,5 @@
-//! Which media type an answer has: the Accept header against what an endpoint offers, in two steps as kube-apiserver
-//! has them (the router's check of bare types, then the handler's with parameters).
+//! Negotiation of an answer's media type: the Accept header against an endpoint's types, in two steps as in
+//! kube-apiserver (the router's check of bare types, then the handler's with parameters).
 
 pub use binnacle_meta::Encoding;
 use binnacle_meta::{AcceptClause, Status, accept_clauses, accept_names};
@@ -7,7 +7,7 @@ use binnacle_request::Request;
 
 const STREAMING: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
-/// What the client wants the objects turned into.
+/// The form that the client wants instead of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transform {
     None,
@@ -32,7 +32,7 @@ impl MetaVersion {
     }
 }
 
-/// What was agreed on.
+/// The form of an answer that was agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {
     pub encoding: Encoding,
@@ -46,7 +46,7 @@ impl Output {
     pub const JSON: Self = Self { encoding: Encoding::Json, transform: Transform::None, pretty: false };
 }
 
-/// What an endpoint can answer with.
+/// The forms that an endpoint offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     /// A single object.
@@ -63,8 +63,8 @@ pub(crate) struct Forms {
     pub(crate) protobuf: bool,
 }
 
-/// Agrees on the form of the answer, the router's check having passed. For watches, `watching` leaves out what has no stream
-/// form. Who asks for a form that there is not is given the next alternative.
+/// Agrees on the form of the answer, after the router's check. For watches, `watching` excludes forms without a stream.
+/// A form that is not offered is skipped for the client's next alternative.
 pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<Output, Status> {
     let accept = request.header("accept").unwrap_or("");
     let pretty = pretty(request);
@@ -109,7 +109,7 @@ pub(crate) fn encoding(accept: &str) -> Option<(Encoding, bool)> {
     accept_clauses(accept).iter().find_map(known)
 }
 
-/// Whether a document in JSON is for people to read: the request says so, or the type that it is asked for in.
+/// Returns true if a JSON document is to be indented: by the request, or by the parameters of its accepted type.
 pub(crate) fn pretty_json(request: &Request) -> bool {
     let accept = request.header("accept").unwrap_or("");
     let clauses = accept_clauses(accept);

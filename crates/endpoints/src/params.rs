@@ -44,7 +44,7 @@ impl WriteParams {
     }
 }
 
-/// What becomes of unknown and duplicate fields.
+/// The handling of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     Ignore,
@@ -53,7 +53,7 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// Which options a write takes; the kind that refusals name.
+/// The options of a write; errors name its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     Create,
@@ -134,7 +134,7 @@ fn list_version(params: &CollectionParams, version_match: &str, single: bool) ->
         "NotOlderThan" => Match::NotOlderThan(version),
         // Without a match, a page of a limited list has always been read at just that version.
         _ if version > 0 && params.list.limit > 0 && !single => Match::Exact(version),
-        // Only `0` itself means whatever is at hand.
+        // Only `0` itself means any state at hand.
         _ if text != "0" => Match::NotOlderThan(version),
         _ => Match::Any,
     })
@@ -320,7 +320,7 @@ mod tests {
             ("0", "NotOlderThan", 5, false, Match::Any),
             ("7", "", 0, false, Match::NotOlderThan(7)),
             ("7", "", 5, false, Match::Exact(7)),
-            // Of one object there are no pages.
+            // A single object has no pages.
             ("7", "", 5, true, Match::NotOlderThan(7)),
             ("7", "Exact", 0, true, Match::Exact(7)),
             ("7", "NotOlderThan", 5, false, Match::NotOlderThan(7)),

@@ -105,9 +105,9 @@ pub(crate) fn with_warnings(warnings: &Warnings, mut response: Response) -> Resp
     response
 }
 
-/// All warnings together may have so many characters.
+/// The most characters of all warnings together.
 const WARNINGS_MAX: usize = 4 * 1024;
-/// Where they have more, each is cut to so many, and those beyond the bound are left out.
+/// The length to which each warning is cut where they have more; those beyond the bound are left out.
 const WARNING_CUT: usize = 256;
 
 /// Many long warnings are cut, as kube-apiserver does, so that the headers stay within what clients read: once all of

@@ -11,10 +11,10 @@ use binnacle_scheme::Columns;
 use crate::negotiate::{MetaVersion, Transform};
 use crate::table::Include;
 
-/// What shapes need to know of the objects.
+/// The facts about objects that their shapes depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectView<'a> {
-    /// What tables tell of them; without any, rows are empty.
+    /// The cells of tables; without any, rows are empty.
     columns: Option<&'a dyn Columns>,
     /// The resource in whose version they are shown; `None` for objects that are not stored.
     resource: Option<&'a Resource>,

@@ -36,7 +36,7 @@ pub(crate) fn columns(resource: &Resource) -> &dyn Columns {
     &*resource.collection.kind.columns
 }
 
-/// Whether a table without rows has null in their place: where no columns of its own are printed, as in kube-apiserver.
+/// Returns true if a table without rows has null in their place: for kinds without own columns, as in kube-apiserver.
 pub(crate) fn has_null_rows(resource: &Resource) -> bool {
     columns(resource).has_null_rows()
 }

@@ -34,7 +34,7 @@ pub(crate) struct Call {
     /// Empty for the resource itself.
     pub subresource: Text,
     pub warnings: Warnings,
-    /// How long a watch lasts at least that names no timeout.
+    /// The least duration of a watch that names no timeout.
     pub watch_timeout: Duration,
     pub authorizer: Arc<dyn Authorizer>,
     pub unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
@@ -63,13 +63,13 @@ impl Call {
     }
 
     pub(crate) fn output(&self, watching: bool) -> Result<Output, Status> {
-        // Of the others kube-apiserver makes no tables.
+        // kube-apiserver makes no tables of other subresources.
         let table = self.subresource.is_empty() || matches!(self.subresource.as_str(), "status" | "scale");
         let protobuf = self.resource.collection.kind.custom.is_none();
         negotiate::output(&self.request, watching, Forms { table, protobuf })
     }
 
-    /// What rows carry of their objects; who gets no table is not asked.
+    /// Returns what rows carry of their objects; read for tables only.
     pub(crate) fn include(&self, output: Output) -> Result<Include, Status> {
         match output.transform {
             Transform::Table(_) => Include::of(&self.request.query),
@@ -82,14 +82,14 @@ impl Call {
     }
 }
 
-/// Who is noted as the manager of the fields that a write sets: what it says, else the start of the user agent.
+/// Returns the manager of the fields that a write sets: the request's field manager, else the start of the user agent.
 pub fn manager(request: &Request, params: &WriteParams) -> Text {
     if !params.field_manager.is_empty() {
         return params.field_manager.as_str().into();
     }
     let agent = request.header("user-agent").unwrap_or("");
     let prefix = agent.split('/').next().unwrap_or("");
-    // What cannot be printed does not count, and 128 bytes are the limit of managers.
+    // Control characters do not count, and 128 bytes are the limit of managers.
     let mut manager: String = prefix.chars().filter(|c| !c.is_control()).collect();
     while manager.len() > 128 {
         manager.pop();

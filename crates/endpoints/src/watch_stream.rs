@@ -22,7 +22,7 @@ use crate::respond;
 use crate::shape::ObjectView;
 use crate::table::{self, Include};
 
-/// What a watch needs beside its watcher.
+/// The parameters of a watch beside its watcher.
 pub(crate) struct Stream {
     pub resource: Arc<Resource>,
     pub output: Output,
@@ -33,7 +33,7 @@ pub(crate) struct Stream {
     pub mark_initial: bool,
     pub timeout: Duration,
     pub shutdown: Shutdown,
-    /// When the request came, and what it is about, as metrics label it.
+    /// The time of the request, and its scope, as metrics label it.
     pub received: SystemTime,
     pub scope: &'static str,
     /// Each event leaves by itself, in a frame that is not of its own encoding's making: for WebSockets.
@@ -43,7 +43,7 @@ pub(crate) struct Stream {
 /// Bookmarks come about once a minute, and shortly before the end.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// So many events are taken at once.
+/// The most events that are taken at once.
 const BATCH: usize = 256;
 /// The length of the message, before each in protobuf.
 const PROTOBUF_HEAD: usize = 4;
@@ -61,7 +61,7 @@ pub(crate) fn body(stream: Stream, watcher: Result<Watcher, WatchError>) -> Body
     }
 }
 
-/// Why a watch does not begin or go on. Where kube-apiserver asks the store itself, it has other words.
+/// Returns the status for a watch that does not begin or go on; the words differ where kube-apiserver asks the store.
 fn expired(error: &WatchError, cached: bool) -> Status {
     match error {
         WatchError::Expired { .. } if !cached => {
@@ -113,7 +113,7 @@ impl Running {
         }
     }
 
-    /// All that was there is about to have been sent.
+    /// Counts the time until the initial events are sent.
     fn count_initial(&self) {
         let resource = &self.framer.resource;
         let seconds = self.received.elapsed().unwrap_or_default().as_secs_f64();
@@ -204,7 +204,7 @@ impl futures::Stream for Running {
                 let now = Instant::now();
                 this.bookmark.as_mut().reset(next_bookmark(now, this.deadline));
                 let progress = this.watcher.progress();
-                // As kube-apiserver, it may say once more what was told, but not where the watch began.
+                // As in kube-apiserver, a bookmark may repeat the last revision, but not that of the watch's start.
                 if progress >= this.told && progress > this.watcher.began() {
                     this.told = progress;
                     if this.framer.shows_nothing() {
@@ -261,8 +261,8 @@ impl Framer {
         }
     }
 
-    /// Whether events cannot be what the client wants them as: no object is a list. Go ends such a watch, with
-    /// 200, when the first event comes.
+    /// Returns true if no event can have the form that the client wants: no object is a list. Go ends such a watch,
+    /// with 200, when the first event comes.
     fn shows_nothing(&self) -> bool {
         matches!(self.output.transform, Transform::PartialMetadataList(_))
     }

@@ -9,7 +9,7 @@ pub(crate) enum Form {
     Protobuf,
 }
 
-/// What an Accept header comes to.
+/// The outcome of reading an Accept header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Form(Form),

@@ -27,7 +27,7 @@ pub struct OpenApi {
     kinds: Shared<dyn Kinds>,
     others: Arc<Others>,
     index: OnceLock<Bytes>,
-    /// By name in the index.
+    /// By their names in the index.
     v3: BTreeMap<String, Arc<Slot>>,
     v2: OnceLock<v2::Document>,
     /// The parts of the custom resources, by the address of the description that each of them holds.
@@ -35,7 +35,7 @@ pub struct OpenApi {
     kept: Arc<Kept>,
 }
 
-/// What OpenAPI needs to know of a request. The method does not matter, as it does not to kube-apiserver.
+/// The parts of a request that OpenAPI answers depend on. The method does not matter, as it does not to kube-apiserver.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask<'a> {
     /// Decoded, without query.
@@ -50,7 +50,7 @@ pub struct Ask<'a> {
     pub accept_encoding: &'a str,
 }
 
-/// What to answer.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// 200 with the index of version 3, whose type kube-apiserver leaves to guessing: `text/plain`.
@@ -90,9 +90,9 @@ struct Slot {
     place: Place,
     hash: OnceLock<String>,
     json: OnceLock<Bytes>,
-    /// Nothing if the document does not fit into that form.
+    /// `None` if the document does not fit into that form.
     protobuf: OnceLock<Option<Bytes>>,
-    /// What the document of version 2 shows of it, where it is about built-in resources.
+    /// Its parts in the document of version 2, where it is about built-in resources.
     v2: OnceLock<Arc<PathParts>>,
 }
 
@@ -113,7 +113,7 @@ impl OpenApi {
         Self::of(served, Arc::default(), kinds, v3, custom, Arc::default())
     }
 
-    /// The documents of what is served now: those that are about the same as before are kept.
+    /// Returns the documents of what is served now; those whose resources are the same as before are kept.
     #[must_use]
     pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
         let same = |slot: &Slot, place: &Place| {
@@ -141,22 +141,22 @@ impl OpenApi {
         Self { served, kinds, others, index: OnceLock::new(), v3, v2: OnceLock::new(), custom, kept }
     }
 
-    /// What the documents are about.
+    /// The resources that the documents describe.
     pub fn served(&self) -> &Arc<Served> {
         &self.served
     }
 
-    /// What other servers say beside them.
+    /// The documents of other servers, which are served beside them.
     pub fn others(&self) -> &Arc<Others> {
         &self.others
     }
 
-    /// Whether what is answered at a path depends on the encodings that the client accepts.
+    /// Returns true if the answer at a path depends on the encodings that the client accepts.
     pub fn varies_by_encoding(path: &str) -> bool {
         path == V2
     }
 
-    /// Whether a path is one of these documents, served or not.
+    /// Returns true if a path is one of these documents, served or not.
     pub fn claims(path: &str) -> bool {
         path == V2 || path.strip_prefix(V3).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
@@ -315,7 +315,7 @@ fn custom_parts(
     parts.collect()
 }
 
-/// Tells descriptions apart for as long as both are held.
+/// Identifies a description, for as long as it is held.
 fn address(resource: &Arc<ResourceDescription>) -> usize {
     Arc::as_ptr(resource).addr()
 }
@@ -332,7 +332,7 @@ pub(crate) fn digest(body: &[u8]) -> String {
     Sha512::digest(body).iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// Whether an If-None-Match header names the tag; weak tags count (RFC 9110, 13.1.2).
+/// Returns true if an If-None-Match header names the tag; weak tags count (RFC 9110, 13.1.2).
 fn matches(if_none_match: &str, etag: &str) -> bool {
     if_none_match.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// What a document of version 2 says, in version 3.
+/// Converts a document of version 2 to version 3.
 pub fn converted(v2: &Value) -> Value {
     let mut components = Map::new();
     if let Some(definitions) = v2["definitions"].as_object() {
@@ -94,7 +94,7 @@ fn parameter(given: &Value, v2: &Value) -> Value {
     Value::Object(made)
 }
 
-/// What a reference to a parameter leads to.
+/// Returns the parameter that a reference leads to.
 fn resolved<'a>(parameter: &'a Value, v2: &'a Value) -> &'a Value {
     let name = parameter["$ref"].as_str().and_then(|reference| reference.strip_prefix("#/parameters/"));
     name.and_then(|name| v2["parameters"].get(name)).unwrap_or(parameter)

@@ -25,7 +25,7 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 pub(crate) struct WithCustom<'a> {
     built_in: BuiltIn<'a>,
     kinds: &'a dyn Kinds,
-    /// By name.
+    /// By their names.
     custom: BTreeMap<Text, CustomDefinition<'a>>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> WithCustom<'a> {
     }
 }
 
-/// What definitions of custom resources refer to beside each other.
+/// The definitions that those of custom resources refer to beside each other.
 pub(crate) const REFERENCED: [&str; 2] =
     ["io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"];
 
@@ -119,14 +119,14 @@ struct Routes<'a> {
     by_path: &'a mut BTreeMap<String, Vec<Operation>>,
 }
 
-/// Where operations stand.
+/// The path of operations, and their common parts.
 struct Place<'a> {
     path: String,
     /// With a capital; empty for the resource itself.
     title: String,
     subresource: &'a str,
     parameters: Vec<Parameter>,
-    /// What is read and written.
+    /// The definition that is read and written.
     definition: Text,
 }
 
@@ -208,7 +208,7 @@ impl Routes<'_> {
         self.add(place, operation);
     }
 
-    /// What is done to one object, or to one aspect of it.
+    /// Adds the operations on one object, or on one of its subresources.
     fn item(&mut self, place: &Place<'_>) {
         let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
         let object = match place.subresource {
@@ -277,7 +277,7 @@ impl Routes<'_> {
             consumes: OBJECTS,
             produces: OBJECTS,
             responses: Vec::new(),
-            // Also for what reads and writes another kind.
+            // The resource's kind, even for operations that read and write another kind.
             target: Some((action, GroupVersionKind::new(group.clone(), version.clone(), kind.clone()))),
         }
     }

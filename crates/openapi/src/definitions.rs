@@ -9,17 +9,17 @@ use binnacle_scheme::{Kinds, KnownKind};
 use crate::json::Json;
 use crate::{enum_words, words};
 
-/// Which version of OpenAPI a definition is written for.
+/// The version of OpenAPI that a definition is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// References stand alone, defaults are not told.
+    /// References stand alone, defaults are left out.
     V2,
     V3,
 }
 
-/// Where the definitions of a document come from.
+/// The source of a document's definitions.
 pub(crate) trait Definitions {
-    /// Tells `found` the names that the definition refers to.
+    /// Calls `found` with the names that the definition refers to.
     fn references(&self, name: &str, found: &mut dyn FnMut(Text));
 
     /// Writes the definition as a value.
@@ -50,7 +50,7 @@ pub(crate) fn reachable(definitions: &dyn Definitions, roots: impl IntoIterator<
 }
 
 impl Dialect {
-    /// What stands before a name in a reference.
+    /// Returns the prefix of a name in a reference.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::V2 => "#/definitions/",

@@ -1,4 +1,4 @@
-//! Which documents there are, and what paths each of them shows.
+//! The documents of version 3, and the paths that each of them shows.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 
 use binnacle_schema::{Field, Message};
 
-/// What a value of a field means, if there is anything to say.
+/// Returns the meaning of a field's value, if it is described.
 pub(crate) fn value(message: &Message, field: &Field, value: &str) -> Option<&'static str> {
     let kind = message.name.rsplit('.').next().unwrap_or(&message.name);
     let mut of_field = VALUES.iter().filter(|values| values.field == field.name);

@@ -1,7 +1,7 @@
 //! `/openapi/v2` leaves compressed where the client accepts it. Go wraps that one document into a handler of
 //! its own for this, with other rules than those for objects: quality values count, and so do small documents.
 
-/// Whether an Accept-Encoding header names gzip with a quality above 0.
+/// Returns true if an Accept-Encoding header names gzip with a quality above 0.
 pub(crate) fn accepted(header: &str) -> bool {
     // The last mention counts, as it does in kube-apiserver's map; one whose quality is no number counts for nothing.
     let quality = |mention: &str| {

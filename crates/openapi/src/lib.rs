@@ -31,5 +31,5 @@ pub use others::{Made, Others, keep_paths};
 
 /// Title and version of documents.
 const TITLE: [&str; 2] = ["Kubernetes", "1.36"];
-/// Those of documents of version 3 about custom resources.
+/// Title and version of documents of version 3 about custom resources.
 const CUSTOM_TITLE: [&str; 2] = ["Kubernetes CRD Swagger", "v0.1.0"];

@@ -16,11 +16,11 @@ use crate::{Answer, Ask, OpenApi, Others};
 
 /// Serves `/openapi/v2` and `/openapi/v3`.
 pub struct OpenApiLink {
-    /// Tells what is served now.
+    /// Returns what is served now.
     served: Box<dyn Fn() -> Arc<Served> + Send + Sync>,
-    /// Tells what other servers say.
+    /// Returns the documents of other servers.
     others: Box<dyn Fn() -> Arc<Others> + Send + Sync>,
-    /// The documents of what was served when they were last asked for.
+    /// The documents at the time of the last request.
     documents: ArcSwap<OpenApi>,
     since: SystemTime,
 }
@@ -102,7 +102,7 @@ impl Link for OpenApiLink {
         let varies = OpenApi::varies_by_encoding(&request.info.path);
         let hash = request.query.get("hash").unwrap_or_default().to_owned();
         let (documents, info) = (self.documents(), request.info.clone());
-        // Whoever is first waits for the document, 20 ms and more for the largest: too long among other requests.
+        // The first request waits for the document, 20 ms and more for the largest: too long among other requests.
         let answer = move || {
             let ask = Ask {
                 path: &info.path,

@@ -1,4 +1,4 @@
-//! What can be done at a path: the model that both versions of OpenAPI are written from.
+//! Operations of paths: the model that both versions of OpenAPI are written from.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use binnacle_meta::{GroupVersionKind, Text};
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) path: String,
-    /// Those that all operations have, by name.
+    /// The parameters of all operations, by name.
     pub(crate) parameters: Vec<Parameter>,
     /// In the order of [`Method`].
     pub(crate) operations: Vec<Operation>,
@@ -54,7 +54,7 @@ pub(crate) struct Parameter {
     pub(crate) shared_name: Option<&'static str>,
 }
 
-/// Where a parameter stands; in the order in which documents show those of one name.
+/// The location of a parameter; in the order in which documents show those of one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Place {
     /// Always required.

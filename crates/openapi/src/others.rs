@@ -1,4 +1,4 @@
-//! What other servers say of the APIs that they serve, beside this server's own documents.
+//! OpenAPI documents of other servers, beside this server's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,8 +38,8 @@ const DEFINITIONS: &str = "definitions";
 const PARAMETERS: &str = "parameters";
 const KINDS: &str = "x-kubernetes-group-version-kind";
 
-/// Leaves the paths that begin so in a document of version 2, and of the definitions those that they need and those that
-/// nothing needed before.
+/// Keeps only paths with this prefix in a document of version 2, and of the definitions those that they need and those
+/// that nothing needed before.
 pub fn keep_paths(document: &mut Value, prefix: &str) {
     filter(document, |path| path.starts_with(prefix));
 }
@@ -49,7 +49,7 @@ fn filter(document: &mut Value, keep: impl Fn(&str) -> bool) {
     if let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) {
         paths.retain(|path, _| keep(path));
     }
-    // What only definitions need that go is needed no more.
+    // A definition that only removed definitions refer to is removed as well.
     loop {
         let now = used(document);
         let Some(definitions) = document.get_mut(DEFINITIONS).and_then(Value::as_object_mut) else { return };
@@ -169,7 +169,7 @@ fn rename_references(value: &mut Value, renames: &BTreeMap<String, String>, sect
     }
 }
 
-/// All that is referred to.
+/// Returns all references of a document.
 fn used(value: &Value) -> BTreeSet<String> {
     fn collect(value: &Value, found: &mut BTreeSet<String>) {
         match value {

@@ -1,6 +1,6 @@
-//! What the document of version 2 is put together from. It shows everything at once, so after a change nearly all of it
-//! is as before: each path and each definition is written, hashed, transcoded and compressed once, for as long as what
-//! it is about stays.
+//! The parts of the document of version 2. It shows everything at once, so after a change nearly all of it is as
+//! before: each path and each definition is written, hashed, transcoded and compressed once, until its resource
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -21,13 +21,13 @@ pub(crate) struct Part {
     /// A comma, the name and the value.
     json: Bytes,
     hash: Hash,
-    /// Nothing if it does not fit into that form.
+    /// `None` if it does not fit into that form.
     protobuf: OnceLock<Option<Bytes>>,
 }
 
 type Hash = [u8; 64];
 
-/// Which member of the document a part stands in.
+/// The member of the document that a part is in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Section {
     Paths,

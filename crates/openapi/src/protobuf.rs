@@ -15,11 +15,11 @@ use serde_json::Value;
 /// A message with known members.
 pub(crate) struct Shape {
     pub(crate) members: &'static [(&'static str, u32, Kind)],
-    /// Where members go whose name begins with `x-`; 0 for nowhere.
+    /// The field for members whose name begins with `x-`; 0 for none.
     pub(crate) extensions: u32,
 }
 
-/// How a value becomes a field.
+/// The encoding of a value as a field.
 pub(crate) enum Kind {
     Text,
     Flag,
@@ -83,7 +83,7 @@ pub(crate) fn transcode_members(json: &[u8], kind: &'static Kind) -> Result<Vec<
     serde_json::Deserializer::from_slice(json).deserialize_map(Members(kind))
 }
 
-/// What stands before a message of this length.
+/// Returns the bytes before a message of this length.
 pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
     let mut out = Vec::new();
     write_varint(u64::from(number) << 3 | 2, &mut out);
@@ -95,7 +95,7 @@ pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
 struct Put<'o> {
     number: u32,
     kind: &'static Kind,
-    /// Also where it is zero: elements of lists, and the one field of several that is set.
+    /// True when a zero is written as well: for elements of lists, and for the one field of several that is set.
     always: bool,
     out: &'o mut Vec<u8>,
 }

@@ -10,7 +10,7 @@ use crate::names::{article, id_and_tag, title};
 use crate::operation::{Body, Content, Method, Operation, Parameter, Path, Response};
 use crate::parameters;
 
-/// What objects are written in and read from.
+/// The media types of objects, in requests and answers.
 pub(crate) const OBJECTS: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 const OBJECTS_AND_STREAMS: &[&str] = &[
     "application/json",
@@ -64,7 +64,7 @@ struct Place<'a> {
     /// Below the root.
     path: String,
     parameters: Vec<Parameter>,
-    /// What it reads and writes.
+    /// The kind that it reads and writes.
     kind: GroupVersionKind,
     /// The definition of that kind.
     definition: Text,
@@ -164,7 +164,7 @@ impl Routes<'_> {
         }
     }
 
-    /// What is done to many objects, or to one that has no name yet.
+    /// Adds the operations on many objects, or on one that has no name yet.
     fn collection(&mut self, place: &Place<'_>, verbs: Verbs, list: &Content) {
         let noun = place.noun;
         let watched = verbs.contains(Verb::Watch);
@@ -217,7 +217,7 @@ impl Routes<'_> {
         }
     }
 
-    /// What is done to one object, or to one aspect of it.
+    /// Adds the operations on one object, or on one of its subresources.
     fn item(&mut self, place: &Place<'_>, verbs: Verbs, returns_deleted: bool) {
         let (noun, content) = (place.noun, place.content());
         let object = match place.subresource {
@@ -340,7 +340,7 @@ impl Place<'_> {
     }
 }
 
-/// Only what hands on whole requests can be asked to delete something.
+/// Returns true if the path passes whole requests on: only then can it be asked to delete something.
 fn takes_any_method(verbs: Verbs) -> bool {
     verbs.contains(Verb::Delete)
 }

@@ -32,9 +32,9 @@ pub(crate) struct Document {
     paths: BTreeMap<String, Arc<Part>>,
     definitions: BTreeMap<Text, Arc<Part>>,
     kept: Arc<Kept>,
-    /// Nothing if the document does not fit into that form.
+    /// `None` if the document does not fit into that form.
     protobuf: OnceLock<Option<Pieces>>,
-    /// Compressed: JSON and protobuf. Nothing if that failed.
+    /// The compressed forms of JSON and protobuf. `None` if compression failed.
     packed: [OnceLock<Option<Pieces>>; 2],
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct CustomParts {
 
 type NamedParts = Vec<(Text, Arc<Part>)>;
 
-/// What the next document takes over from the last one beside its paths and custom resources.
+/// The parts that the next document takes over from the last one beside its paths and custom resources.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     built_in: BuiltInParts,
-    /// Of JSON and of protobuf.
+    /// For JSON and for protobuf.
     packed: [PackedRuns; 2],
 }
 

@@ -2,13 +2,13 @@
 
 use binnacle_schema::{Message, Ty};
 
-/// What a field of a definition means, from wherever it is known.
+/// Returns the description of a definition's field, from wherever it is known.
 pub(crate) fn field(definition: &str, field: &str) -> Option<&'static str> {
     let shared = || (field == "dryRun").then(|| binnacle_descriptions::field(DELETE_OPTIONS, field)).flatten();
     binnacle_descriptions::field(definition, field).or_else(shared).or_else(|| option(definition, field))
 }
 
-/// What a field of a list means: all lists share the words for their head.
+/// Returns the description of a list's field: all lists share the words for their head.
 pub(crate) fn list_field(field: &str) -> Option<&'static str> {
     match field {
         "items" => Some("The objects of the list."),
@@ -16,7 +16,7 @@ pub(crate) fn list_field(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether the message is the list of some kind.
+/// Returns true if the message is the list of some kind.
 pub(crate) fn is_list(message: &Message) -> bool {
     let list_meta = |ty: &Ty| ty.message().is_some_and(|message| message.name.ends_with(".ListMeta"));
     let has =
@@ -35,7 +35,7 @@ fn option(definition: &str, field: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(k, f, _)| *f == field && (*k == kind || k.is_empty())).map(|(_, _, words)| *words)
 }
 
-/// The one options kind that objects contain.
+/// The only options kind that objects contain.
 const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// Kind, field and words; without a kind, those of all options that have such a field.

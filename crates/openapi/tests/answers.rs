@@ -1,4 +1,4 @@
-//! What is answered to which headers.
+//! Answers to requests, by their headers.
 
 use binnacle_kinds::BuiltInKinds;
 use binnacle_openapi::{Answer, Ask, Document, OpenApi};
@@ -136,7 +136,7 @@ fn references_lead_somewhere() {
     }
 }
 
-/// What is served when everything is.
+/// Everything that can be served.
 fn everything() -> Served {
     Served::built_in(groups(), |_, resource| Some(resource.clone()))
 }

@@ -215,7 +215,7 @@ fn reference(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// What is served when everything is.
+/// Everything that can be served.
 fn everything() -> Served {
     Served::built_in(groups(), |_, resource| Some(resource.clone()))
 }

@@ -1,4 +1,4 @@
-//! Who set which field: `metadata.managedFields`, and server-side apply (KEP-555), which rests on it.
+//! Field managers: `metadata.managedFields`, and server-side apply (KEP-555), which rests on it.
 
 use binnacle_meta::Text;
 use binnacle_schema::{Message, Value};

@@ -30,7 +30,7 @@ struct Operation {
     value: Option<Value>,
 }
 
-/// How many bytes all `copy` steps of a patch may add.
+/// The most bytes that all `copy` steps of a patch may add.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// A step does not apply, and why in the words of the library that kube-apiserver uses.
@@ -215,9 +215,9 @@ fn failed(kind: &str, path: &str, why: &str) -> Failed {
     Failed(format!("error in {kind} for path: '{path}': {why}"))
 }
 
-/// The object or list that a pointer's last token speaks of, and that token.
+/// Returns the object or list that a pointer's last token refers to, and that token.
 fn find<'d>(document: &'d mut Value, path: &str) -> Option<(&'d mut Value, String)> {
-    // What stands before the first slash is passed over, as kube-apiserver does.
+    // Text before the first slash is ignored, as by kube-apiserver.
     let (_, tokens) = path.split_once('/')?;
     let (parents, key) = match tokens.rsplit_once('/') {
         Some((parents, key)) => (Some(parents), key),

@@ -29,7 +29,7 @@ impl PartialEq for Ordered {
 
 impl Eq for Ordered {}
 
-/// Whether two values are equal; numbers are equal whatever holds them.
+/// Returns true if two values are equal; integers and floats are equal by value.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Int(a), Value::Float(b)) | (Value::Float(b), Value::Int(a)) => *a as f64 == *b,

@@ -16,7 +16,7 @@ pub(crate) use format::go_type;
 
 use meta::{Meta, Strategy};
 
-/// In a map or an element of a list: what to do with it instead of merging.
+/// The directive in a map or an element of a list, instead of merging.
 const DIRECTIVE: &str = "$patch";
 /// Beside a list of scalars: `$deleteFromPrimitiveList/finalizers`.
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
@@ -31,8 +31,8 @@ pub fn apply(live: Value, patch: &Value, message: &Message) -> Result<Value, Str
     merge_map(live.into_object().unwrap_or_default(), patch, Meta::Struct(message)).map(Value::Object)
 }
 
-/// What applying a patch to `live` leaves of it, where it applies: a directive to replace is gone from its map, and so
-/// are the nulls of what is new and the orders that lists have got.
+/// Returns a patch as applying it to `live` changes it: a directive to replace is removed from its map, and so are the
+/// nulls of new values and the orders of lists.
 pub fn left(patch: &Value, live: &Value) -> Value {
     let Value::Object(members) = patch else { return patch.clone() };
     if let Some(directive) = members.get(DIRECTIVE) {
@@ -144,8 +144,8 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), Strategi
     Ok(())
 }
 
-/// What of a patch becomes part of an object that had nothing there: maps that are a directive go, with all that is in
-/// them.
+/// Removes directives from a value that becomes part of an object that had none there: maps with a directive go as a
+/// whole.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(object) if object.contains(DIRECTIVE) => None,

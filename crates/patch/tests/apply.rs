@@ -356,7 +356,7 @@ impl Versions for Renamed {
 fn apply_renamed(manager: &str, live: Option<&Value>, config: &str) -> Result<Value, String> {
     let config = tree(config);
     let api_version = config.str_at(&["apiVersion"]);
-    // What is stored is in version 1.
+    // The stored object is in version 1.
     let live = live.map(|live| Renamed.convert(live, api_version).unwrap().0);
     let update = Update { message: renamed(api_version), api_version, manager, subresource: "", now: 7, reset: &[] };
     let applied = apply::apply(&Apply { update, force: false, versions: &Renamed }, live.as_ref(), &config);
@@ -413,7 +413,7 @@ fn random_sequences() {
                 ports.iter().map(|port| format!(r#"{{"port":{port},"name":"n{port}"}}"#)).collect();
             let config = format!(
                 r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"a",{}"finalizers":[{}]}},"spec":{{"ports":[{}]}}}}"#,
-                // Who applies an empty map owns the map, and is in the way of all others.
+                // A manager that applies an empty map owns the map, and conflicts with all others.
                 if shown.is_empty() { String::new() } else { format!("\"labels\":{{{}}},", shown.join(",")) },
                 finalizers.join(","),
                 items.join(",")

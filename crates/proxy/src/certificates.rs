@@ -10,14 +10,14 @@ use x509_parser::prelude::FromDer;
 
 use crate::tls::sha1_name;
 
-/// What is wrong with a certificate that is taken all the same.
+/// Flaws of a certificate that is accepted all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flaws {
     missing_san: bool,
     insecure_sha1: bool,
 }
 
-/// How many requests went to servers with such certificates, or failed because of them.
+/// Counts of the requests to servers whose certificates have flaws, or that failed because of them.
 #[derive(Clone, Debug)]
 pub struct CertificateMetrics {
     missing_san: IntCounter,
@@ -29,12 +29,12 @@ fn parse<'a>(der: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>> {
 }
 
 impl Flaws {
-    /// Of the certificates that a server has shown, its own first.
+    /// Finds the flaws of a server's certificate chain, its own certificate first.
     #[must_use]
     pub fn of(chain: &[CertificateDer<'_>]) -> Self {
         let own = chain.first().and_then(parse);
         let missing_san = own.is_some_and(|own| !matches!(own.subject_alternative_name(), Ok(Some(_)) | Err(_)));
-        // Those that sign themselves are not judged by their signature.
+        // The signature of a self-signed certificate does not matter.
         let is_weak = |one: &X509Certificate<'_>| sha1_name(one).is_some() && one.issuer() != one.subject();
         Self { missing_san, insecure_sha1: chain.iter().filter_map(parse).any(|one| is_weak(&one)) }
     }

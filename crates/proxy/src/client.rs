@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 
 use crate::target::{DialError, Target};
 
-/// What is accepted as the head of an answer (Go's `MaxResponseHeaderBytes` is of this order).
+/// The largest head of an answer that is accepted (Go's `MaxResponseHeaderBytes` is of this order).
 pub(crate) const MAX_HEAD_BYTES: usize = 1 << 20;
 pub(crate) const MAX_HEADERS: usize = 512;
 
-/// Why there is no answer.
+/// Errors of sending a request.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
     #[error(transparent)]
@@ -68,7 +68,7 @@ async fn exchange(
     builder.title_case_headers(true).max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
     let driver = Driver(tokio::spawn(async move {
-        // What went wrong is told to whoever waits for the answer or reads its body.
+        // The error is returned to the caller that waits for the answer or reads its body.
         let _ = connection.with_upgrades().await;
     }));
     let (method, asked) = (request.method().clone(), request.uri().clone());

@@ -12,14 +12,14 @@ use crate::{client, headers, path, upgrade};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-/// Where a request goes on.
+/// The destination of a forwarded request.
 pub struct Forward<'a> {
     pub target: &'a Target,
     /// The decoded path at the other server: empty, or beginning with a slash.
     pub path: &'a str,
 }
 
-/// Hands a request on, upgrades included, and makes links in the answer lead back through this server. Failures on the
+/// Forwards a request, upgrades included, and makes links in the answer lead back through this server. Failures on the
 /// way are 503.
 pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Status> {
     let mut path = path::clean_keeping_slash(to.path);

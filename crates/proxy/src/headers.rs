@@ -1,4 +1,4 @@
-//! What a proxy does to headers.
+//! Headers of proxied requests and answers.
 
 use std::net::SocketAddr;
 
@@ -31,17 +31,17 @@ const CORS: [HeaderName; 4] = [
     HeaderName::from_static("access-control-allow-origin"),
 ];
 
-/// Whether a request asks for its connection to be upgraded.
+/// Returns true if a request asks for its connection to be upgraded.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().any(|value| contains(value, "upgrade"))
 }
 
-/// Whether a request asks for a WebSocket.
+/// Returns true if a request asks for a WebSocket.
 pub fn is_websocket(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket")) && is_upgrade(headers)
 }
 
-/// Whether an answer switches to SPDY.
+/// Returns true if an answer switches to SPDY.
 pub(crate) fn upgrades_to_spdy(headers: &HeaderMap) -> bool {
     let says = |name, what| headers.get(name).is_some_and(|value| contains(value, what));
     says(CONNECTION, "upgrade") && says(UPGRADE, "spdy/3.1")

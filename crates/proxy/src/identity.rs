@@ -14,7 +14,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::tls::key_of_first_version;
 
-/// How often the files are looked at, at most.
+/// The shortest time between two looks at the files.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A client certificate in files.
@@ -25,7 +25,7 @@ pub struct ClientIdentity {
     current: Mutex<Current>,
 }
 
-/// Why there is no certificate to show.
+/// Errors of a client certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     #[error("open {path}: {error}")]
@@ -38,7 +38,7 @@ pub enum IdentityError {
 struct Current {
     certified: Arc<CertifiedKey>,
     looked: Instant,
-    /// When the files were written.
+    /// The modification times of the files.
     written: [Option<SystemTime>; 2],
 }
 
@@ -53,7 +53,7 @@ impl ClientIdentity {
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current: Mutex::new(current) })
     }
 
-    /// The certificate as the files have it now; as they had it, while they do not fit together.
+    /// The certificate of the files; while they do not fit together, the last one that could be read.
     fn current(&self, now: Instant) -> Arc<CertifiedKey> {
         let mut current = self.current.lock();
         if now.duration_since(current.looked) >= FRESH {

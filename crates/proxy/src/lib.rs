@@ -5,7 +5,7 @@
 //! [`as_messages`] and [`as_events`] an answer into a WebSocket. Nothing is collected on the way: who does not read is not
 //! read for.
 //!
-//! Knows nothing of resources.
+//! Nothing here knows of resources.
 
 mod certificates;
 mod client;

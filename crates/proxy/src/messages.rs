@@ -18,11 +18,11 @@ use crate::websocket::{self, Incoming, Outgoing};
 /// The protocols by which bytes are sent as they are; a client may name none.
 const BINARY: [&str; 2] = ["", "binary.k8s.io"];
 const BASE64: &str = "base64.binary.k8s.io";
-/// What one message has at most.
+/// The largest message, in bytes.
 const PIECE: usize = 2048;
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Answers a request for a WebSocket by one on which the body is sent. What the client says is not listened to.
+/// Answers a request for a WebSocket, and sends the body on it. The client's messages are ignored.
 pub fn as_messages(request: Request, body: Body) -> Result<Response, Status> {
     let accepted = websocket::choose(&request.headers, &[BINARY[0], BINARY[1], BASE64])
         .and_then(|protocol| websocket::accept(&request, protocol).map(|response| (response, protocol == BASE64)));
@@ -42,7 +42,7 @@ pub fn as_events(request: Request, body: Body, text: bool) -> Result<Response, S
     }
 }
 
-/// How bytes become messages.
+/// The form of messages.
 #[derive(Clone, Copy)]
 enum Form {
     Binary,
@@ -84,7 +84,7 @@ fn send(mut request: Request, response: Response, body: Body, form: Form) -> Res
 async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(), Error> {
     let whole = matches!(form, Form::Events { .. });
     if !whole && let Some(empty) = form.message(Bytes::new()) {
-        // That it is connected, before there is anything to say.
+        // An empty message shows that it is connected, before there is any data.
         client.send(empty).await?;
     }
     while let Some(Ok(frame)) = body.frame().await {
@@ -100,7 +100,7 @@ async fn send_all(mut body: Body, client: &mut Outgoing, form: Form) -> Result<(
     Ok(())
 }
 
-/// Waits for the client to leave; returns whether it broke the rules.
+/// Waits for the client to leave; returns true if it broke the protocol.
 async fn gone(client: &mut Incoming) -> bool {
     loop {
         match client.next().await {

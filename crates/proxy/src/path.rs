@@ -43,7 +43,7 @@ pub fn escape_path(path: &str) -> String {
     escape(path, PATH)
 }
 
-/// What need not be escaped in paths.
+/// The bytes, besides letters and digits, that are not escaped in paths.
 const PATH: &[u8] = b"-_.~$&+,/:;=@";
 
 /// Escapes the path of a request anew, bytes that are no text among it. `raw` counts only while it says the same as

@@ -24,21 +24,21 @@ use crate::certificates::{CertificateMetrics, Flaws};
 use crate::client::{MAX_HEAD_BYTES, MAX_HEADERS, SendError, broken};
 use crate::target::{DialError, Target, Way};
 
-/// How many requests share a connection. Servers must bear as many (RFC 9113, 6.5.2, recommends no smaller limit).
+/// The most requests that share a connection. Servers must bear as many (RFC 9113, 6.5.2, recommends no smaller limit).
 const MAX_STREAMS: usize = 100;
-/// How long a connection may be unused, as in Go's transports.
+/// The time after which an unused connection is closed, as in Go's transports.
 const IDLE: Duration = Duration::from_secs(90);
-/// How many unused HTTP/1.1 connections are kept for each address (Go's `MaxIdleConnsPerHost` of these transports).
+/// The most unused HTTP/1.1 connections kept for each address (Go's `MaxIdleConnsPerHost` of these transports).
 const MAX_IDLE: usize = 25;
-/// What a stream may send that nobody has read yet. All streams of a connection fit into its window together, so that
-/// one that is not read keeps no other back.
+/// The flow-control window of a stream. The windows of all streams fit into that of their connection, so that one that
+/// is not read blocks no other.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * (MAX_STREAMS as u32 + 28);
-/// When a silent connection is asked for a sign of life, and how long the answer may take (as in Go's transports).
+/// The time after which a silent connection is pinged, and the time limit for the answer (as in Go's transports).
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How many connections a request is tried on that turn out to be closed.
+/// The most connections that a request is tried on because those before were closed.
 const ATTEMPTS: usize = 8;
 
 /// An answer from a kept connection.
@@ -66,14 +66,14 @@ struct Host {
     is_old: bool,
 }
 
-/// The dialing of a connection. HTTP/2 connections are taken up by whoever finds them first.
+/// The dialing of a connection. An HTTP/2 connection is added to the pool by the first request that finds it open.
 type Opening = Shared<BoxFuture<'static, Result<Dialed, DialError>>>;
 
-/// What came of dialing: a connection for everybody, or one for a single request at a time.
+/// The result of dialing: a connection for many requests, or one for a single request at a time.
 #[derive(Clone)]
 enum Dialed {
     Multiplexed(Multiplexed),
-    /// Taken by the first who asks.
+    /// Taken by the first request that asks for it.
     Single(Arc<Mutex<Option<Single>>>),
 }
 
@@ -116,14 +116,14 @@ impl Drop for Stream {
     }
 }
 
-/// What a request is sent on.
+/// The connection that a request is sent on.
 enum Connection {
     Stream(Stream),
     Single { connection: Single, is_fresh: bool },
 }
 
 impl Connection {
-    /// What is wrong with the server's certificate.
+    /// The flaws of the server's certificate.
     fn flaws(&self) -> Flaws {
         match self {
             Self::Stream(stream) => stream.0.flaws,
@@ -138,7 +138,7 @@ impl Pool {
         Self::counting(tls, server_name, None, way)
     }
 
-    /// The same, with what is wrong with the server's certificates counted.
+    /// The same, with the flaws of the server's certificates counted.
     pub fn counting(
         tls: Arc<ClientConfig>,
         server_name: String,
@@ -148,7 +148,7 @@ impl Pool {
         Arc::new(Self { tls, server_name, certificates, way, hosts: Mutex::default() })
     }
 
-    /// How its connections reach the server.
+    /// The way in which its connections reach the server.
     pub(crate) fn way(&self) -> &Way {
         &self.way
     }
@@ -156,7 +156,7 @@ impl Pool {
     /// Sends a request to a `host:port`. Its URI is the path and query; its headers are complete.
     pub async fn send(self: &Arc<Self>, address: &str, request: Request<Body>) -> Result<PooledAnswer, SendError> {
         let mut request = request;
-        // A kept connection may have been closed by the other side meanwhile. What changes nothing is sent once more.
+        // The other side may have closed a kept connection meanwhile. A request that changes nothing is sent once more.
         let is_repeatable = matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
         let mut may_repeat = is_repeatable;
         for _ in 0..ATTEMPTS {
@@ -298,8 +298,8 @@ impl Pool {
     }
 }
 
-/// Somebody who waits for a connection that is being made. When all of them have left, nobody makes it any more: who comes
-/// later must not find it half made.
+/// A request that waits for a connection that is being made. When all of them have left, it is given up: a later
+/// request must not find it half made.
 struct Waiting<'a> {
     pool: &'a Pool,
     address: &'a str,
@@ -318,7 +318,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// How a request gets its connection.
+/// The source of a request's connection.
 enum Opened {
     Idle(Single),
     Own,
@@ -326,7 +326,7 @@ enum Opened {
 }
 
 impl Host {
-    /// Drops what is closed or has not been used for long; false when nothing is left.
+    /// Drops connections that are closed or long unused; false when nothing is left.
     fn sweep(&mut self) -> bool {
         let now = Instant::now();
         let is_unused = |since: Instant| now.duration_since(since) >= IDLE;
@@ -345,7 +345,7 @@ impl Host {
         }
     }
 
-    /// A place on the connection with the most requests that has one: the others may end.
+    /// Returns a stream on the busiest connection that has room: the others may end.
     fn stream(&self) -> Option<Stream> {
         let streams = |connection: &&Multiplexed| connection.streams.load(Ordering::Acquire);
         let candidates = self.multiplexed.iter().filter(|connection| streams(connection) < MAX_STREAMS);
@@ -357,7 +357,7 @@ impl Host {
 
 async fn dial(target: &Target) -> Result<Dialed, DialError> {
     let (stream, multiplexed, flaws) = target.dial_negotiated().await.map_err(|error| match error.text.as_str() {
-        // What Go's HTTP client says, which looks at the first bytes: mostly it is a server without TLS.
+        // The message of Go's HTTP client, which looks at the first bytes: mostly it is a server without TLS.
         "tls: first record does not look like a TLS handshake" => {
             DialError { text: "http: server gave HTTP response to HTTPS client".to_owned(), ..error }
         }
@@ -375,7 +375,7 @@ async fn dial(target: &Target) -> Result<Dialed, DialError> {
             .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true);
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
-        // It ends when nobody can send or reads any more; what went wrong is told to those.
+        // It ends when nothing can be sent or read any more; errors are returned to the senders and readers.
         tokio::spawn(async move { drop(connection.await) });
         let used = Arc::new(Mutex::new(Instant::now()));
         return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used, flaws }));
@@ -414,7 +414,7 @@ pub struct PooledBody {
     kept: Option<Kept>,
 }
 
-/// What the body of an answer came on.
+/// The connection that the body of an answer comes on.
 enum Kept {
     Stream { _stream: Stream },
     Single { connection: Option<Single>, pool: Arc<Pool>, address: String },

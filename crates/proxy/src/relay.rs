@@ -30,11 +30,11 @@ pub struct Relay<'a> {
     pub rejects_redirects: bool,
 }
 
-/// Hands a request on with its path and query, upgrades included. The path is escaped anew from what it was allowed as, so
-/// that the other server reads the same. The error is a text for the client.
+/// Forwards a request with its path and query, upgrades included. The path is escaped anew from the one that was
+/// authorized, so that the other server reads the same. The error is a text for the client.
 pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, String> {
     let escaped = path::escape_path_of(request.uri.path(), &request.info.path);
-    // What was not understood here is not handed on.
+    // A query that could not be parsed here is not passed on.
     let query = path::encode_query_of(request.uri.query(), request.query.iter().collect());
     let uri: Uri = format!("{escaped}{query}").parse().map_err(|error| format!("invalid path: {error}"))?;
     let host = HeaderValue::from_str(to.address).map_err(|error| format!("invalid host: {error}"))?;
@@ -68,7 +68,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     drop(span);
     let answer = answer?;
     if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-        // Nobody asked for that, and what follows is no answer.
+        // The request asked for no upgrade, and what follows is no answer.
         let offered = answer.headers().get(UPGRADE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         return Err(format!("backend tried to switch protocol {offered:?} when \"\" was requested"));
     }

@@ -17,12 +17,12 @@ use crate::{client, headers};
 
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
 
-/// How long a kubelet may take to accept a stream.
+/// The time limit for a kubelet to accept a stream.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// So much of a refusal is read.
+/// The number of bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
 
-/// Which streams a command has.
+/// The streams of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
     pub stdin: bool,
@@ -31,7 +31,7 @@ pub struct Streams {
     pub tty: bool,
 }
 
-/// An open session: the two directions, and which stream is which.
+/// An open session: its two directions, and the ids of its streams.
 pub(crate) struct Session {
     pub(crate) reader: Reader<ReadHalf<Box<dyn ByteStream>>>,
     pub(crate) writer: Writer<WriteHalf<Box<dyn ByteStream>>>,
@@ -44,7 +44,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session; the error is the sentence for the client.
+    /// Opens a session; the error is the message for the client.
     pub(crate) async fn open(target: &Target, path_and_query: &str, streams: Streams) -> Result<Self, String> {
         let (connection, version) = connect(target, path_and_query).await?;
         let (reader, writer) = split(connection);

@@ -5,7 +5,7 @@ mod page;
 
 pub(crate) use page::rewrite_page;
 
-/// What links are judged by.
+/// The hosts and the path by which links are rewritten.
 #[derive(Clone, Copy)]
 pub(crate) struct Links<'a> {
     /// The proxy's path, in front of the server's own.
@@ -16,7 +16,7 @@ pub(crate) struct Links<'a> {
     pub(crate) requested: &'a str,
 }
 
-/// [`Links`] to keep.
+/// [`Links`] with owned strings.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedLinks {
     prefix: String,

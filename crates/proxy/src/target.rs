@@ -18,11 +18,11 @@ use crate::certificates::Flaws;
 use crate::lenient::Lenient;
 use crate::tls;
 
-/// How long a server may take to accept a connection, and for its half of the handshake (as Go's transports).
+/// The time limits for a server to accept a connection, and for its half of the handshake (as Go's transports).
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a request is handed on to.
+/// The server that a request is passed on to.
 #[derive(Clone)]
 pub struct Target {
     /// An address or a name; IPv6 addresses without brackets.
@@ -38,21 +38,21 @@ pub struct Target {
     pub way: Way,
 }
 
-/// How connections reach a server.
+/// The way in which connections reach a server.
 #[derive(Clone, Debug, Default)]
 pub struct Way {
-    /// The most that a connection which was upgraded takes and gives.
+    /// The limit for an upgraded connection, in each direction.
     pub bytes_per_second: Option<NonZeroU64>,
     /// The proxy that connections leave by, if not directly.
     pub dialer: Option<Arc<Dialer>>,
 }
 
-/// Why there is no connection, in the words of Go's `net` package.
+/// The reason why there is no connection, in the words of Go's `net` package.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct DialError {
     pub text: String,
-    /// Whether the server's certificate was not believed.
+    /// True when verification of the server's certificate failed.
     pub unverified: bool,
 }
 
@@ -133,7 +133,7 @@ impl Target {
         Ok(Box::new(tcp))
     }
 
-    /// What a proxy is asked to dial: an address that was judged before, or the name, which means to it what it means to it.
+    /// The address that a proxy is asked to dial: a checked one, or the name, which the proxy resolves itself.
     fn address(&self) -> String {
         match self.addresses.as_ref().and_then(|addresses| addresses.first()) {
             Some(ip) => SocketAddr::new(*ip, self.port_to_dial()).to_string(),
@@ -178,7 +178,7 @@ fn dialing(error: DialError) -> DialError {
     DialError { text: format!("dial tcp: {}", error.text), ..error }
 }
 
-/// The addresses of a host; one that is an address stands for itself.
+/// Returns the addresses of a host; an IP address is its own.
 pub async fn resolve(host: &str) -> Result<Vec<IpAddr>, DialError> {
     if let Ok(ip) = host.parse() {
         return Ok(vec![ip]);
@@ -190,8 +190,8 @@ pub async fn resolve(host: &str) -> Result<Vec<IpAddr>, DialError> {
     if addresses.is_empty() { Err(none()) } else { Ok(addresses) }
 }
 
-/// Whether an address is one that proxies may be pointed at: none of this machine or this link, nor of many at once
-/// (Go's `IsGlobalUnicast`, which takes private ranges in).
+/// Returns true if proxies may be pointed at an address: it is not of this machine or this link, nor of many at once
+/// (Go's `IsGlobalUnicast`, which includes private ranges).
 pub fn is_global_unicast(ip: IpAddr) -> bool {
     match effective_address(ip) {
         IpAddr::V4(ip) => {

@@ -25,7 +25,7 @@ impl<S> Throttled<S> {
     }
 }
 
-/// When the next bytes may move, and how many.
+/// The time when the next bytes may move, and their number.
 struct Pace {
     bytes_per_second: NonZeroU64,
     free: Instant,
@@ -38,7 +38,7 @@ impl Pace {
         Self { bytes_per_second, free: Instant::now(), wait: None }
     }
 
-    /// Waits for the time, and says how many bytes may move.
+    /// Waits for that time, and returns the number of bytes that may move.
     fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         if self.free > Instant::now() {
             let free = self.free;

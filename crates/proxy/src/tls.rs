@@ -17,7 +17,7 @@ use verifier::Verifier;
 pub use words::explain;
 pub(crate) use words::sha1_name;
 
-/// Whom to believe.
+/// The trusted certificates.
 pub enum Verification {
     /// Certificates that these authorities signed for the name that is dialed.
     Authorities(RootCertStore),

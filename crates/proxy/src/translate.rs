@@ -29,11 +29,11 @@ const CLOSE: u8 = 255;
 const PROTOCOL: &str = "v5.channel.k8s.io";
 /// Load balancers forget connections on which nothing is said.
 const PING_PERIOD: Duration = Duration::from_secs(5);
-/// Of a session on which nothing comes from either side.
+/// The time limit for a session without data from either side.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
-/// How long the client may take to be told the outcome.
+/// The time limit for sending the client the outcome.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(10);
-/// What is read of the kubelet's error, and of the client before there is a kubelet to hand it to.
+/// The limits in bytes for the kubelet's error, and for the client's data before there is a session at the kubelet.
 const MAX_ERROR: usize = 64 * 1024;
 const MAX_EARLY: usize = 64 * 1024;
 /// A terminal size has thirty characters.
@@ -41,13 +41,13 @@ const MAX_RESIZE: usize = 4 * 1024;
 
 type Kubelet = Writer<WriteHalf<Box<dyn ByteStream>>>;
 
-/// Whether a request is for this translation.
+/// Returns true if a request is for this translation.
 pub fn wants_translation(headers: &http::HeaderMap) -> bool {
     crate::is_websocket(headers) && websocket::offered(headers).contains(&PROTOCOL)
 }
 
-/// Accepts the WebSocket, then opens the session at the kubelet; what goes wrong from there on is told on the channel for
-/// it. `ended` is told the code of the outcome, for metrics.
+/// Accepts the WebSocket, then opens the session at the kubelet; later errors are sent on their channel. `ended` is
+/// called with the code of the outcome, for metrics.
 pub fn translate(
     mut request: Request,
     target: Target,
@@ -76,7 +76,7 @@ pub fn translate(
 struct Client {
     outgoing: Outgoing,
     incoming: Incoming,
-    /// What has come before the kubelet could be told.
+    /// Messages that came before the session at the kubelet was open.
     early: VecDeque<Bytes>,
 }
 
@@ -134,7 +134,7 @@ impl Client {
                 () = shutdown.fired() => None,
             }
         };
-        // Whoever held it has been dropped.
+        // The futures that held it have been dropped.
         hang_up(&mut writer.into_inner(), all.into_iter()).await;
         outcome
     }
@@ -171,7 +171,7 @@ async fn gone(incoming: &mut Incoming, early: &mut VecDeque<Bytes>) {
     std::future::pending().await
 }
 
-/// Hands output on until the command is over and all that it wrote is with the client. `None` when the client is gone.
+/// Passes output on until the command is over and all that it wrote is with the client. `None` when the client is gone.
 async fn to_client(
     mut kubelet: Reader<ReadHalf<Box<dyn ByteStream>>>,
     client: &mut Outgoing,
@@ -236,7 +236,7 @@ impl Ids {
     }
 }
 
-/// Hands input on until the client is gone or breaks the protocol.
+/// Passes input on until the client is gone or breaks the protocol.
 async fn from_client(
     incoming: &mut Incoming,
     mut early: VecDeque<Bytes>,

@@ -20,11 +20,11 @@ use crate::{headers, is_websocket};
 
 const PREFIX: &str = "SPDY/3.1+";
 const SUFFIX: &str = ".k8s.io";
-/// What is read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 32 * 1024;
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Whether a request is for a tunnel.
+/// Returns true if a request is for a tunnel.
 pub fn wants_tunnel(headers: &HeaderMap) -> bool {
     is_websocket(headers) && !tunnelled(headers).is_empty()
 }

@@ -15,10 +15,10 @@ use crate::headers;
 use crate::target::Target;
 use crate::throttled::Throttled;
 
-/// How long the last bytes may take to leave.
+/// The time limit for sending the last bytes.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// Hands an upgrade on. `path_and_query` is what the other server sees. Its refusal (400 and above) is passed on;
+/// Passes an upgrade on. `path_and_query` is the URI for the other server. Its refusal (400 and above) is passed on;
 /// anything else that is not 101 is an error.
 pub async fn pass_through(mut request: Request, target: &Target, path_and_query: &str) -> Result<Response, Status> {
     let mut outgoing = http::Request::new(std::mem::take(&mut request.body));
@@ -55,7 +55,7 @@ pub(crate) async fn send(target: &Target, request: http::Request<Body>) -> Resul
     Ok(answer)
 }
 
-/// What a server says that does not want to upgrade.
+/// Returns the response of a server that does not upgrade.
 pub(crate) fn refusal(answer: Answer) -> Response {
     let mut response = answer.map(Body::new);
     headers::strip_hop_by_hop(response.headers_mut());

@@ -20,7 +20,7 @@ pub(crate) const KEY: HeaderName = HeaderName::from_static("sec-websocket-key");
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("sec-websocket-version");
 const ACCEPT: HeaderName = HeaderName::from_static("sec-websocket-accept");
 
-/// What one message may have (as in Go's server): clients send whole files in one.
+/// The largest message (as in Go's server): clients send whole files in one.
 const MAX_MESSAGE: usize = 32 << 20;
 const BUFFER: usize = 32 * 1024;
 
@@ -80,7 +80,7 @@ pub(crate) fn accept_page(request: &Request) -> Result<Response, Box<Response>> 
     Ok(response)
 }
 
-/// Whether it is a URL with a scheme, or a path.
+/// Returns true if it is a URL with a scheme, or a path.
 fn is_origin(text: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -123,7 +123,7 @@ pub(crate) async fn send_on(outgoing: &mut Outgoing, channel: u8, data: &[u8]) -
     outgoing.send(Message::Binary(message.into())).await
 }
 
-/// Says good-bye.
+/// Sends a close frame.
 pub(crate) async fn close(outgoing: &mut Outgoing) {
     let frame = CloseFrame { code: CloseCode::Normal, reason: Default::default() };
     let _ = outgoing.send(Message::Close(Some(frame))).await;

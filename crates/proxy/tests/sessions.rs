@@ -122,7 +122,7 @@ async fn events_are_messages() {
         (vec![ORIGIN], 101, None),
         (vec![ORIGIN, protocol("base64.binary.k8s.io")], 101, Some("base64.binary.k8s.io")),
         (vec![ORIGIN, protocol("anything")], 101, Some("anything")),
-        // Nobody chooses.
+        // The server does not choose among several.
         (vec![ORIGIN, protocol("binary.k8s.io, base64.binary.k8s.io")], 400, None),
         (vec![], 403, None),
         (vec![("origin", "null")], 403, None),
@@ -222,7 +222,7 @@ async fn nothing_is_collected() {
         last = written.load(Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // What the kernel keeps of a connection on this machine is a few megabytes.
+    // The kernel's buffers for a connection on this machine are a few megabytes.
     assert!(last < 32 << 20, "{last} bytes are somewhere");
     let mut read = 0;
     while read <= last + (4 << 20) {

@@ -32,7 +32,7 @@ impl Operation {
     }
 }
 
-/// What is about to happen, without the objects.
+/// The attributes of an operation, without the objects.
 #[derive(Clone, Debug)]
 pub struct Attributes {
     pub operation: Operation,

@@ -15,7 +15,7 @@ use crate::resource::Resource;
 /// The resources of a server over time. Clones are the same catalog. Hooks and admission, which are part of resources,
 /// hold it before there are any.
 ///
-/// Whoever answers a request takes one [`Snapshot`] and keeps it to the end.
+/// Each request takes one [`Snapshot`] and keeps it to the end.
 #[derive(Clone)]
 pub struct Catalog(Arc<Inner>);
 
@@ -28,7 +28,7 @@ struct Inner {
     changes: watch::Sender<u64>,
 }
 
-/// What a server serves at one moment. Clones share what they have in common.
+/// The resources that a server serves at one moment. Clones share what they have in common.
 #[derive(Clone)]
 pub struct Snapshot {
     served: Arc<Served>,
@@ -60,7 +60,7 @@ impl Catalog {
         &self.0.features
     }
 
-    /// What is served now.
+    /// Returns the resources that are served now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.current.load_full()
     }

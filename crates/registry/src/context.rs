@@ -1,4 +1,4 @@
-//! What the verbs know of the request that they serve.
+//! The parts of a request that the verbs work with.
 
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -27,9 +27,9 @@ pub struct Context {
     pub options: WriteOptions,
     /// The moment at which the request is answered at the latest, if it has a deadline.
     pub deadline: Option<Instant>,
-    /// The moment that all timestamps of this request tell.
+    /// The time in all timestamps of this request.
     pub now: SystemTime,
-    /// What is said of the request beside its answer.
+    /// Warnings and audit annotations of the request.
     pub notes: RequestNotes,
     /// Objects in other versions than that of the request.
     pub(crate) elsewhere: Elsewhere,
@@ -105,7 +105,7 @@ impl Context {
         self.now.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64)
     }
 
-    /// What strategies may know; `api_version` is the one of the request.
+    /// Returns the context for strategies; `api_version` is that of the request.
     pub fn situation<'a>(&'a self, api_version: &'a str, features: &'a Features) -> StrategyContext<'a> {
         StrategyContext {
             now: self.now_seconds(),

@@ -23,7 +23,7 @@ pub(crate) fn over(inner: Arc<dyn Store>, kind: &StoredType) -> Arc<dyn Store> {
     }
 }
 
-/// How stored values get into the version in which they are handled.
+/// The conversion of stored values into the version in which they are handled.
 #[derive(Clone)]
 pub(crate) struct Conversions {
     custom: Arc<dyn CustomSchema>,
@@ -41,8 +41,8 @@ impl Conversions {
         Ok(values.swap_remove(0))
     }
 
-    /// Puts what is handled in place of what is stored. The error names the value that it is about, or the first of
-    /// those that were to be converted together.
+    /// Replaces stored values by converted ones. The error names the value that it is about, or the first of those that
+    /// were to be converted together.
     async fn convert(&self, values: &mut [Bytes]) -> Result<(), (usize, String)> {
         let Some(converter) = self.custom.converter() else { return Ok(()) };
         let wanted = self.custom.api_version();
@@ -79,7 +79,7 @@ impl Conversions {
 impl Values for Conversions {
     const MAY_BE_STALE: bool = true;
 
-    /// One that is kept in another version than the stored one: a write that changes nothing brings it there.
+    /// True for a value in another version than the stored one: a write that changes nothing converts it.
     fn is_stale<'a>(&'a self, kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
         let kept = json::type_meta(&kv.value, &LIMITS);
         let stale = kept.is_ok_and(|kept| kept.api_version != self.custom.stored_version());

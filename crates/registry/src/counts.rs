@@ -1,4 +1,4 @@
-//! What lists and leases have cost so far, for metrics. Counted where it happens; told by whoever asks.
+//! The cost of lists and leases so far, for metrics. Counted where it arises, read by the collector.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 /// The bounds of kube-apiserver for the objects of a lease.
 const LEASE_OBJECTS: [f64; 7] = [10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0];
 
-/// Of one collection.
+/// The counts of one collection.
 #[derive(Debug)]
 pub struct Counts {
     cached: Mutex<BTreeMap<Text, CachedLists>>,
     stored: [AtomicU64; 4],
     consistent: [AtomicU64; 2],
     undecodable: AtomicU64,
-    /// How many objects were given each lease.
+    /// The numbers of objects of each lease.
     pub leases: Distribution,
 }
 
@@ -87,7 +87,7 @@ impl Counts {
         self.undecodable.load(Ordering::Relaxed)
     }
 
-    /// By index.
+    /// Returns the lists that the cache has served, by index.
     pub fn cached(&self) -> Vec<(Text, CachedLists)> {
         self.cached.lock().iter().map(|(index, lists)| (index.clone(), *lists)).collect()
     }

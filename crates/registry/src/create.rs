@@ -111,7 +111,7 @@ impl Resource {
         self.validate_create(context, object).await?;
         let permit = gate.permit().await?;
         object.withdraw_empties();
-        // By now a generated name is known.
+        // A generated name is known by now.
         let named = attributes.name.is_empty().then(|| {
             let name = object::name(object).into();
             Attributes { name, ..attributes.clone() }
@@ -256,7 +256,7 @@ impl Resource {
 
 pub(crate) const DUPLICATE_OWNERS_AFTER_ADMISSION: &str = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: ";
 
-/// What is said of an object that names another namespace than its request.
+/// The error for an object that names another namespace than its request.
 pub const NAMESPACE_MISMATCH: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 

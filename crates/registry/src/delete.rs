@@ -27,9 +27,9 @@ pub struct DeleteOptions {
     pub orphan_dependents: Option<bool>,
     pub propagation_policy: Option<Text>,
     pub dry_run: Vec<String>,
-    /// The object cannot be read, and is to go all the same (KEP-3926).
+    /// True to delete an object although it cannot be read (KEP-3926).
     pub ignore_read_error: bool,
-    /// Whether `preconditions` were given, be it without any.
+    /// True when `preconditions` were given, even empty ones.
     pub has_preconditions: bool,
 }
 
@@ -79,16 +79,16 @@ impl DeleteOptions {
     }
 }
 
-/// What a delete answers.
+/// The outcome of a delete.
 #[derive(Debug)]
 pub enum Deleted {
     /// The object is gone; `object` as it last was.
     Gone(Stored),
-    /// It stays for now (grace period, finalizers), as this.
+    /// The object stays for now (grace period, finalizers), in this form.
     Pending(Stored),
 }
 
-/// What one look at an object decides.
+/// The next step of a delete.
 enum Step {
     /// Write this and wait, or go on to the delete when `then_delete`.
     Mark {

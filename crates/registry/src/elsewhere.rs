@@ -13,7 +13,7 @@ use crate::update::Change;
 /// Each manager's version asks for no more than a few objects; who still lacks one after so many rounds asks forever.
 const MAX_ROUNDS: usize = 64;
 
-/// What one request knows of other versions.
+/// The objects of one request in other versions.
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere(Mutex<Found>);
 
@@ -40,7 +40,7 @@ impl Context {
 }
 
 impl Resource {
-    /// What `change` makes of an object, with all that it asks of other versions.
+    /// Returns the object that `change` makes, after converting all objects that it needs in other versions.
     pub(crate) async fn changed(
         &self,
         context: &Context,

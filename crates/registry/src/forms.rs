@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::resource::Resource;
 
-/// What one version's forms are numbered by: JSON and protobuf of each served version of a resource.
+/// The ids of one version's forms: JSON and protobuf of each served version of a resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forms {
     json: FormId,
@@ -45,8 +45,8 @@ impl Resource {
         if revision == entry.revision() { self.protobuf(entry) } else { self.make_protobuf(entry, revision) }
     }
 
-    /// How many bytes of [`Resource::json`] say kind and version: items of lists go without (`{` and the rest). `None`
-    /// for custom resources, whose items are whole.
+    /// The length of kind and version in [`Resource::json`], which items of lists leave out (`{` and the rest stay).
+    /// `None` for custom resources, whose items are whole.
     pub fn item_offset(&self) -> Option<usize> {
         (!self.collection.codec().names_items()).then_some(self.type_meta.len())
     }

@@ -1,4 +1,4 @@
-//! What one resource does beside the store when its objects come and go (cluster IPs of services, say): the
+//! Hooks of one resource, for effects beside the store when its objects come and go (cluster IPs of services, say): the
 //! begin/after hooks of kube-apiserver's generic registry.
 
 use binnacle_meta::{FieldErrors, Status};
@@ -7,8 +7,8 @@ use binnacle_schema::Value;
 
 use crate::context::Context;
 
-/// Every method does nothing by default. Objects are in the storage version. Updates of subresources are not told of,
-/// but for the deletes that they complete.
+/// Every method does nothing by default. Objects are in the storage version. Updates of subresources call no hooks,
+/// except for the deletes that they complete.
 pub trait Hooks: Send + Sync + 'static {
     /// After defaults and admission, before validation: may change the object and take what must be given back with
     /// [`Hooks::abort`] when the create does not come about.
@@ -28,8 +28,8 @@ pub trait Hooks: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// What is wrong with the object, given what the rules of its kind found: for rules that must ask others, such as
-    /// the authorizers. Unlike the other hooks it is for subresources, too; `old` is `None` on create.
+    /// Returns the errors of an object, given those that the rules of its kind found: for rules that must ask others,
+    /// such as the authorizers. Unlike the other hooks it is called for subresources, too; `old` is `None` on create.
     fn review<'a>(&'a self, review: Review<'a>, found: FieldErrors) -> BoxFuture<'a, FieldErrors> {
         let _ = review;
         Box::pin(async { found })
@@ -64,7 +64,7 @@ pub struct Review<'a> {
     pub old: Option<&'a Value>,
 }
 
-/// Nothing beside the store.
+/// Hooks that do nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHooks;
 

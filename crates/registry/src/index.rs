@@ -1,4 +1,4 @@
-//! How the watch cache reads the stored objects of a resource: their labels and selectable fields.
+//! Labels and selectable fields of stored objects, as the watch cache reads them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 /// Reads attributes out of stored bytes.
 pub struct ResourceIndexer {
-    /// What is decoded: of the kind's message no more than labels and what selectable fields come from.
+    /// The message for decoding: of the kind's message only the labels and the sources of selectable fields.
     message: Message,
     kind: Arc<StoredType>,
     api_version: Text,
@@ -48,7 +48,7 @@ impl Indexer for ResourceIndexer {
     }
 }
 
-/// What the cache knows from the key alone.
+/// Returns true if the cache has the field from the key alone.
 fn of_key(field: &str) -> bool {
     field == "metadata.name" || field == "metadata.namespace"
 }

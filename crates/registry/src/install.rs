@@ -17,7 +17,7 @@ use crate::request_store::RequestStore;
 use crate::resource::{Collection, Resource};
 use crate::storage::StorageOptions;
 
-/// What the resources of a server share.
+/// The parts that the resources of a server share.
 pub struct Installer {
     pub storage: StorageOptions,
     pub admission: Arc<dyn Admission>,

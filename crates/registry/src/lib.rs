@@ -1,7 +1,7 @@
-//! The generic verbs on a resource: create, get, list, watch, update, delete. What is said of a request here is a
-//! [`Context`]; what comes back are stored objects, entries of the watch cache, or a Status.
+//! The generic verbs on a resource: create, get, list, watch, update, delete. They take a [`Context`] of the request,
+//! and return stored objects, entries of the watch cache, or a Status.
 //!
-//! Knows nothing of HTTP and of particular kinds.
+//! Nothing here knows of HTTP or of particular kinds.
 
 pub mod admission;
 mod catalog;

@@ -17,7 +17,7 @@ use crate::resource::{Collection, Resource};
 use crate::stored::store_failure;
 use crate::unreadable::Unread;
 
-/// What is to be listed.
+/// The options of a list.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     pub labels: LabelSelector,
@@ -29,13 +29,13 @@ pub struct ListOptions {
     pub version: Match,
 }
 
-/// Which state a read is to show.
+/// The state that a read shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Match {
-    /// All that was acknowledged before the request.
+    /// All writes that were acknowledged before the request.
     #[default]
     Consistent,
-    /// Whatever is at hand.
+    /// Any state at hand.
     Any,
     NotOlderThan(u64),
     Exact(u64),
@@ -45,7 +45,7 @@ pub enum Match {
 pub struct Page {
     pub revision: Revision,
     pub continue_token: Option<String>,
-    /// How many objects follow, where that is known (no selector).
+    /// The number of objects that follow, where that is known (no selector).
     pub remaining: Option<usize>,
     source: Source,
 }
@@ -70,11 +70,11 @@ impl Drop for Counted {
     }
 }
 
-/// How many objects are taken from a snapshot at once.
+/// The number of objects that are taken from a snapshot at once.
 const CHUNK: usize = 128;
 /// Reading a list from the store costs more than undoing so many events.
 const EASILY_UNDONE: usize = 4096;
-/// The `retryAfterSeconds` of a read that waited in vain.
+/// The `retryAfterSeconds` of a read whose wait timed out.
 const RETRY: u32 = 1;
 
 const EXPIRED_PAGE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
@@ -150,7 +150,7 @@ impl Resource {
             Match::Exact(revision) => Revision(revision),
             _ => snapshot.revision(),
         };
-        // What is at hand is given whole, as kube-apiserver's cache does.
+        // The state at hand is returned whole, as by kube-apiserver's cache.
         if options.limit == 0 || version == Match::Any {
             let index = snapshot.index(&selection, collection.cache.fields());
             let cursor = snapshot.cursor(selection, &start);
@@ -273,7 +273,7 @@ impl Resource {
 }
 
 impl Match {
-    /// Whether a state of the store is new enough for what was asked. Nobody has waited for it.
+    /// Checks that a state of the store is new enough for the request. Nobody has waited for it.
     pub(crate) fn reached(self, current: Revision) -> Result<(), Status> {
         match self {
             Self::NotOlderThan(revision) | Self::Exact(revision) if revision > current.0 => {
@@ -299,12 +299,12 @@ impl Collection {
         self.cache.wait_for(Revision(revision), deadline()).await.map_err(|error| self.cache_failure(error))
     }
 
-    /// Whether a value keeps the cache from serving anything.
+    /// Returns true if a value keeps the cache from serving anything.
     pub(crate) async fn is_unreadable(&self) -> bool {
         if self.cache.is_ready() {
             return false;
         }
-        // Nobody may have asked before: then it tries now.
+        // If nothing has asked the cache before, it tries to start now.
         let _ = self.cache.ready(deadline()).await;
         self.cache.is_unreadable()
     }
@@ -320,7 +320,7 @@ impl Collection {
         true
     }
 
-    /// What a client is told when the cache cannot serve a read.
+    /// Returns the status for a read that the cache cannot serve.
     pub(crate) fn cache_failure(&self, error: CacheError) -> Status {
         match error {
             CacheError::TooLargeRevision { requested, current } => {
@@ -394,7 +394,7 @@ impl Page {
         }
     }
 
-    /// Notes that more follows. How much is told only without selectors, since nobody has looked at the rest.
+    /// Sets the continue token. The remaining count is set only without selectors: otherwise it is not known.
     fn go_on(&mut self, start: String, revision: Revision, remaining: usize, selection: &Selection) {
         if remaining == 0 {
             return;
@@ -406,7 +406,7 @@ impl Page {
     }
 }
 
-/// Until when a read waits for the cache.
+/// Returns the time until which a read waits for the cache.
 pub(crate) fn deadline() -> Instant {
     Instant::now() + BLOCK_TIMEOUT
 }
@@ -416,7 +416,7 @@ fn below<'a>(scope: &str, path: &'a str) -> &'a str {
     path.strip_prefix(scope).unwrap_or(path)
 }
 
-/// Where the keys after one begin.
+/// Returns the first key after another one.
 fn after(key: &[u8]) -> Vec<u8> {
     [key, b"\0"].concat()
 }

@@ -9,7 +9,7 @@ const SUFFIX: usize = 5;
 /// No vowels, no `0`, `1`, `3`: apimachinery's `rand.String`.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// How often a create is tried again when its generated name exists (KEP-4420).
+/// The number of attempts to create an object whose generated name exists (KEP-4420).
 pub(crate) const ATTEMPTS: usize = 8;
 
 /// A name from a `generateName`.

@@ -1,4 +1,4 @@
-//! What the server says of a request beside its answer: warnings to the client, annotations of the audit events.
+//! Messages about a request beside its answer: warnings to the client, annotations of the audit events.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +8,11 @@ use binnacle_request::{AuditLevel, Record};
 use binnacle_schema::decode::Empties;
 use parking_lot::Mutex;
 
-/// Where the verbs and admission plugins put such notes. Clones share one place.
+/// The place for the notes of verbs and admission plugins. Clones share one place.
 #[derive(Clone, Default)]
 pub struct RequestNotes {
     warnings: Warnings,
-    /// Absent for requests of the server itself, of which no audit event tells.
+    /// Absent for requests of the server itself, which have no audit events.
     record: Option<Arc<Record>>,
 }
 

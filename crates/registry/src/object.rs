@@ -97,8 +97,8 @@ pub fn dedup_owner_references(object: &mut Value) -> Option<String> {
     (!again.is_empty()).then(|| again.join(", "))
 }
 
-/// Whether an update changes nothing but what the garbage collector must be able to change: whoever may write the object
-/// at all may write those without holding what the rest of the object grants.
+/// Returns true if an update changes only the fields that the garbage collector must be able to change: users who may
+/// write the object at all may write those without the rights that the rest of the object requires.
 pub fn only_for_the_garbage_collector(object: &Value, old: &Value) -> bool {
     let without = |object: &Value| {
         let mut rest = object.clone();

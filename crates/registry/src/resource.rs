@@ -20,7 +20,7 @@ use crate::request_store::RequestStore;
 use crate::sent::{Received, Sent};
 use crate::ttl::Leases;
 
-/// Whom `managedFields` name for what the server writes by itself.
+/// The manager of fields that the server writes by itself.
 pub const MANAGER: &str = "kube-apiserver";
 
 /// The root of all keys, unless another one is configured.
@@ -32,41 +32,41 @@ pub struct Resource {
     /// The schema of this version.
     pub message: MessageRef,
     pub collection: Arc<Collection>,
-    /// How objects get from this version to the stored one and back; `None` where they are the same.
+    /// The conversion of objects from this version to the stored one and back; `None` where they are the same.
     pub conversion: Option<Conversion>,
     api_version: Text,
-    /// How the JSON of each object begins.
+    /// The first bytes of each object's JSON.
     pub(crate) type_meta: Bytes,
     pub(crate) forms: Forms,
-    /// How large the events were that watches of this version were sent.
+    /// The sizes of the events that watches of this version were sent.
     pub sent: Arc<binnacle_watchcache::Distribution>,
-    /// How many seconds it took to send what was there to watches that asked for it, by the scope of the request.
+    /// The seconds that it took to send initial events to the watches that asked for them, by the scope of the request.
     pub watch_lists: Arc<[(&'static str, binnacle_watchcache::Distribution); 3]>,
 }
 
 /// The stored objects behind all versions of a resource.
 #[derive(Clone)]
 pub struct Collection {
-    /// How objects are handled and kept, whatever server they are in.
+    /// The rules of the kind for handling and storing objects, the same in every server.
     pub kind: Arc<StoredType>,
     pub hooks: Arc<dyn Hooks>,
     pub admission: Arc<dyn Admission>,
     pub store: RequestStore,
     pub cache: Arc<Cache>,
-    /// Whether reads are served by the cache.
+    /// True when reads are served by the cache.
     pub cached: bool,
     pub media_type: MediaType,
-    /// How many objects of a collection are deleted at once.
+    /// The number of concurrent deletes in a collection.
     pub delete_workers: usize,
     /// False where no finalizers are set that only a garbage collector takes away again.
     pub garbage_collector: bool,
-    /// Whether objects that cannot be read may be deleted, and failures name them (KEP-3926).
+    /// True when objects that cannot be read may be deleted, and errors name them (KEP-3926).
     pub unsafe_deletion: bool,
     /// The feature gates of the server, and what it allows.
     pub features: Arc<Features>,
-    /// How all keys of the server begin.
+    /// The prefix of all keys of the server.
     pub root: Text,
-    /// What wire forms may be kept, over all resources.
+    /// The limit on the wire forms that are kept, over all resources.
     pub budget: Arc<FormBudget>,
     pub counts: Arc<Counts>,
     /// Seconds after which objects vanish (events), if they do.
@@ -183,7 +183,7 @@ impl Resource {
         self.collection.kind.strategy.set_defaults(&self.description.version, object);
     }
 
-    /// What tracking the fields needs to know of a write by a manager; `subresource` is empty for the object itself.
+    /// Returns the parameters of field tracking for a write by a manager; `subresource` is empty for the object itself.
     pub fn update_by<'a>(&'a self, context: &Context, manager: &'a str, subresource: &'a str) -> Update<'a> {
         let description = &self.description;
         let reset = description.subresource(subresource).map_or(&description.resets, |described| &described.resets);
@@ -201,8 +201,8 @@ impl Resource {
         self.description.plural == "namespaces" && self.description.group.is_empty()
     }
 
-    /// What admission is told of a request for this resource. The options of a delete are added by who deletes: they change
-    /// while it is found out how the object goes.
+    /// Returns the admission attributes of a request for this resource. Deletes add their options themselves: they
+    /// change while the deletion is decided.
     pub fn attributes(&self, context: &Context, operation: Operation, name: &str, subresource: &str) -> Attributes {
         Attributes {
             operation,
@@ -242,8 +242,8 @@ impl Collection {
         Ok(Bytes::from(key))
     }
 
-    /// Whether objects can be at a place: of a name, or all of a namespace. What would lead elsewhere among keys is no name,
-    /// also where nothing but the cache is asked.
+    /// Checks that objects can be at a place: of a name, or all of a namespace. A name that would lead elsewhere among
+    /// keys is refused, even where only the cache is asked.
     pub(crate) fn check_place(&self, namespace: &str, name: Option<&str>) -> Result<(), Status> {
         if let Some(name) = name {
             if self.kind.namespaced && namespace.is_empty() {
@@ -267,7 +267,7 @@ impl Collection {
         Ok(())
     }
 
-    /// How the cache names an object.
+    /// Returns the path of an object in the cache.
     pub(crate) fn path(&self, namespace: &str, name: &str) -> String {
         if self.kind.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
     }
@@ -297,7 +297,7 @@ impl Collection {
         }
     }
 
-    /// How messages of kube-apiserver name the type of an object, or of a list with the suffix `List`.
+    /// Returns the Go type of an object in messages of kube-apiserver, or that of a list with the suffix `List`.
     pub fn go_type(&self, suffix: &str) -> String {
         if self.kind.custom.is_some() {
             return format!("*unstructured.Unstructured{suffix}");

@@ -11,7 +11,7 @@ use crate::resource::Resource;
 use crate::stored::store_failure;
 use crate::update::precondition_failed;
 
-/// Which object is meant; empty values mean any.
+/// The object that is meant; empty values mean any.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions {
     pub uid: Text,

@@ -64,7 +64,7 @@ impl Sent {
         Self { object, empties }
     }
 
-    /// Tells admission which maps were sent empty.
+    /// Notes for admission which maps were sent empty.
     pub(crate) fn note_empties(&self, notes: &RequestNotes) {
         if self.empties.has_maps() {
             notes.note_empties(&self.empties);

@@ -1,4 +1,4 @@
-//! How large a stored object may be, and what a client is told of one that is larger.
+//! The limit on stored objects, and the error for larger ones.
 
 use std::collections::BinaryHeap;
 
@@ -9,7 +9,7 @@ use crate::object;
 use crate::resource::Collection;
 use crate::write_failure::WriteFailure;
 
-/// What etcd takes in one request, unless it was told otherwise.
+/// The size limit of etcd for a request, unless it is configured otherwise.
 const MAX_REQUEST: usize = 1536 << 10;
 /// Left to what comes with a value: its key, the conditions of the transaction, the envelope of its encryption, and the
 /// marks of a deletion, which must always be possible.
@@ -17,14 +17,14 @@ const RESERVE: usize = 16 << 10;
 /// The largest value that clients may store, on any engine.
 pub const MAX_STORED: usize = MAX_REQUEST - RESERVE;
 
-/// How many fields a refusal names.
+/// The number of fields that an error names.
 const NAMED: usize = 3;
 
-/// What is about to be written.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Content,
-    /// Nothing is added but the marks of a deletion.
+    /// A write that adds only the marks of a deletion.
     Deletion,
 }
 

@@ -1,4 +1,4 @@
-//! Where and how the objects of all resources are kept.
+//! The stores of all resources, and their options.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::counts::Counts;
 use crate::resource::ROOT;
 use crate::ttl::Leases;
 
-/// What all built-in resources share of the store. The defaults are those of kube-apiserver's flags.
+/// The storage options of all built-in resources. The defaults are those of kube-apiserver's flags.
 #[derive(Clone)]
 pub struct StorageOptions {
     pub store: Arc<dyn Store>,
     /// Resources that are kept elsewhere (`--etcd-servers-overrides`).
     pub overrides: HashMap<GroupResource, Arc<dyn Store>>,
-    /// How all keys begin (`--etcd-prefix`); ends with a slash.
+    /// The prefix of all keys (`--etcd-prefix`); ends with a slash.
     pub root: String,
     pub media_type: MediaType,
     pub uncached: Uncached,
-    /// How long events live.
+    /// The lifetime of events.
     pub event_ttl: Duration,
-    /// How long a lease is given to new events.
+    /// The time for which a lease is given to new events.
     pub lease_reuse: Duration,
-    /// How many objects of a collection are deleted at once.
+    /// The number of concurrent deletes in a collection.
     pub delete_workers: usize,
     /// Deletes ask the garbage collector for what becomes of dependents (`--enable-garbage-collector`).
     pub garbage_collector: bool,
@@ -40,7 +40,7 @@ pub struct StorageOptions {
 pub enum Uncached {
     /// `--watch-cache=false`.
     All,
-    /// Those that `--watch-cache-sizes` gives no room, and that kube-apiserver never caches.
+    /// The resources that `--watch-cache-sizes` gives no room, and those that kube-apiserver never caches.
     Some(HashSet<GroupResource>),
 }
 

@@ -78,7 +78,7 @@ impl Collection {
         self.read(value, revision).map_err(|why| self.undecodable(why, revision))
     }
 
-    /// What a client is told of a value that is no object.
+    /// Returns the status for a value that is no object.
     pub(crate) fn undecodable(&self, why: impl ToString, revision: Revision) -> Status {
         let why = why.to_string();
         tracing::error!(kind = %self.kind.storage.kind, why, "stored object cannot be decoded");
@@ -92,17 +92,17 @@ impl Collection {
         Ok(object)
     }
 
-    /// What becomes of a canonical object by being stored as `value`: empty lists and maps that are written as `null` when nil
-    /// come back so. Answers show objects as they are read back.
+    /// Changes a canonical object as storing it as `value` does: empty lists and maps that are written as `null` when
+    /// nil are read back so. Answers show objects as they are read back.
     pub(crate) async fn as_stored(&self, object: &mut Value, value: &Bytes) -> Result<(), Status> {
         if let Some(custom) = &self.kind.custom {
-            // What the stored version does not know is lost.
+            // Fields that the stored version does not know are lost.
             if !custom.is_stored() {
                 let read = Conversions::new(custom).open_one(value).await;
                 let read = read.and_then(|value| self.codec().read(&self.stored_kind(), &value));
                 *object = read.map_err(|why| Status::unknown(500, &why))?;
             } else if custom.set_defaults(object) {
-                // Those of the status, which nobody can create.
+                // The defaults of the status, which no create can set.
                 self.kind.canonicalize(object);
             }
             return Ok(());
@@ -117,7 +117,7 @@ impl Collection {
     /// True when writing an object as `value` changes nothing of what was read as `old`.
     pub(crate) fn is_same(&self, object: &Value, value: &Bytes, old: &Bytes) -> bool {
         match &self.kind.custom {
-            // What was read was converted, and so is compared what will be.
+            // The old value was converted when it was read, so the converted objects are compared.
             Some(custom) if custom.converter().is_some() => {
                 let mut object = object.clone();
                 object::metadata_mut(&mut object).remove("resourceVersion");
@@ -152,12 +152,12 @@ pub fn decode_stored(kind: &StoredType, stored: &[u8]) -> Result<Value, String> 
     kind.codec().read(&StoredKind::new(kind, &api_version), stored)
 }
 
-/// What a client is told of a store that failed; the particulars are for the log.
+/// Returns the status for a failure of the store; the details are logged.
 pub fn store_failure(error: StoreError) -> Status {
     match error {
         StoreError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         StoreError::FutureRevision { current } => Status::too_large_resource_version(0, current.0, 1),
-        // Which one is known to whoever asked for it.
+        // The caller knows which value it asked for.
         StoreError::Transform { why, .. } => Status::internal(why),
         StoreError::Undecodable { why, .. } => Status::unknown(500, &why),
         StoreError::Timeout => {

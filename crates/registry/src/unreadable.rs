@@ -1,5 +1,5 @@
-//! Objects that are there and cannot be read, because their bytes do not decode or their key is gone: what clients are
-//! told of them, and how they are deleted all the same (KEP-3926).
+//! Objects that cannot be read, because their bytes do not decode or their key is gone: the errors for clients, and
+//! their deletion all the same (KEP-3926).
 
 use binnacle_meta::{FieldError, FieldPath, GroupKind, Status, StatusDetails};
 use binnacle_scheme::{Deletion, ResourceDescription};
@@ -11,7 +11,7 @@ use crate::delete::IGNORE_READ_ERROR;
 use crate::resource::{Collection, Resource};
 use crate::stored::{Stored, store_failure};
 
-/// So many objects a failed list names.
+/// The most objects that a failed list names.
 const MAX_NAMED: usize = 100;
 const CODE: u8 = 7;
 
@@ -30,7 +30,7 @@ impl Collection {
         }
     }
 
-    /// What a client is told that asked for one object, or for its deletion.
+    /// Returns the status for a request for one object, or for its deletion.
     pub(crate) fn lookup_failure(&self, error: StoreError) -> Status {
         let (StoreError::Transform { key, .. } | StoreError::Undecodable { key, .. }) = &error else {
             return store_failure(error);
@@ -43,7 +43,7 @@ impl Collection {
         Status::internal(corrupt_object(key, &error))
     }
 
-    /// What a client is told that wants to change one.
+    /// Returns the status for a request to change an object.
     pub(crate) fn change_failure(&self, error: StoreError) -> Status {
         match &error {
             StoreError::Transform { .. } if self.unsafe_deletion => Status::internal(corruption(&error)),
@@ -75,7 +75,7 @@ impl Collection {
     }
 }
 
-/// What a list could not read. The first such object ends it, unless the feature is on: then it names them.
+/// The objects that a list could not read. The first one ends it, unless the feature is on: then it names them.
 pub(crate) struct Unread<'a> {
     resource: &'a Resource,
     found: usize,
@@ -87,7 +87,7 @@ impl<'a> Unread<'a> {
         Self { resource, found: 0, status: Status::store_read_error(&resource.group_resource()) }
     }
 
-    /// Takes note; the error is for the client at once.
+    /// Records an unreadable object; an error ends the list at once.
     pub(crate) fn note(&mut self, error: StoreError) -> Result<(), Status> {
         let (StoreError::Transform { key, .. } | StoreError::Undecodable { key, .. }) = &error else {
             return Err(store_failure(error));
@@ -115,7 +115,7 @@ impl<'a> Unread<'a> {
 }
 
 impl Resource {
-    /// Whether unreadable objects can be deleted at all: where kube-apiserver puts its storage behind another, not.
+    /// Returns true if unreadable objects can be deleted: not where kube-apiserver puts its storage behind another.
     pub fn deletes_unreadable(&self) -> bool {
         let ResourceDescription { deletion, group, .. } = &*self.description;
         *deletion != Deletion::Namespace && group != "rbac.authorization.k8s.io"
@@ -156,7 +156,7 @@ impl Resource {
     }
 }
 
-/// What is wrong with the value, as kube-apiserver's storage says it.
+/// Returns the error of a value in the words of kube-apiserver's storage.
 fn corruption(error: &StoreError) -> String {
     match error {
         StoreError::Transform { why, .. } => format!("data from the storage is not transformable revision=0: {why}"),

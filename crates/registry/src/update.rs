@@ -25,7 +25,7 @@ use crate::write_failure::WriteFailure;
 /// storage version. Called again when somebody else was quicker.
 pub type Change<'a> = dyn FnMut(Option<&Value>) -> Result<Sent, Status> + Send + 'a;
 
-/// How an update is to be understood.
+/// The options of an update.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateOptions {
     /// Empty for the resource itself.
@@ -37,7 +37,7 @@ pub struct UpdateOptions {
     pub uid: Option<Text>,
 }
 
-/// What became of an update.
+/// The outcome of an update.
 #[derive(Debug)]
 pub struct Updated {
     pub stored: Stored,
@@ -78,7 +78,7 @@ impl Resource {
                 // A version says nothing where there is no object.
                 object::set_metadata(&mut object, "resourceVersion", None);
                 match self.create_through(context, &**gate, object).await {
-                    // Somebody else was quicker: theirs is changed.
+                    // Another request has created it: that object is changed.
                     Err(status) if status.is(StatusReason::AlreadyExists) => {
                         current = collection.store.get(key.clone(), None).await.map_err(unread)?.0;
                         if current.is_none() {
@@ -189,7 +189,7 @@ impl Resource {
         Ok(())
     }
 
-    /// What no update may change, and what the kind resets.
+    /// Restores the fields that no update may change, and resets those that the kind resets.
     fn prepare_update(
         &self,
         context: &Context,
@@ -330,7 +330,7 @@ impl Resource {
         if let Err(status) = collection.as_stored(&mut object, &value).await {
             return Err((object, status.into()));
         }
-        // Nothing changed: nothing is written, and the version stays. Unless a new encryption key waits to be used.
+        // An unchanged object is not written, and the version stays. Unless a new encryption key waits to be used.
         let same = collection.is_same(&object, &value, old_value);
         let stale = same
             && match collection.store.is_stale(key.clone(), old.revision).await {
@@ -362,7 +362,7 @@ impl Resource {
         }
     }
 
-    /// Whether finalizers in the spec keep an object: namespaces have such.
+    /// Returns true if finalizers in the spec keep an object: namespaces have them.
     fn held_by_spec(&self, object: &Value) -> bool {
         self.description.deletion == Deletion::Namespace && !object.list_at(&["spec", "finalizers"]).is_empty()
     }
@@ -385,7 +385,7 @@ impl Resource {
                 self.collection.hooks.after_delete(context, object).await;
                 Ok(None)
             }
-            // What the object had to itself is given back by who deleted it, and may be another's by now.
+            // The other deleter has released the object's resources, which may be in use by another object now.
             TxnResponse::Unmet { current, .. } => Ok(current),
         }
     }
@@ -400,7 +400,7 @@ pub(crate) fn precondition_failed(key: &str, what: &str, wanted: &str, found: &s
 
 enum Outcome {
     Updated(Stored),
-    /// Somebody else was quicker; this is there now.
+    /// Another write came first; this is the present object.
     Raced(Option<KeyValue>),
 }
 

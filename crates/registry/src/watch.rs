@@ -8,16 +8,16 @@ use crate::context::Context;
 use crate::list::{ListOptions, deadline};
 use crate::resource::Resource;
 
-/// Where a watch begins.
+/// The start of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// With what is there now, told as ADDED (no version given).
+    /// With the present objects as ADDED (no version given).
     Now,
-    /// With what is at hand (version 0).
+    /// With the state at hand (version 0).
     Any,
     /// With the first change after this revision.
     After(u64),
-    /// `sendInitialEvents`: what is there, as of this revision or later, and a mark where it ends.
+    /// `sendInitialEvents`: the objects as of this revision or later, and a mark where they end.
     InitialEvents { not_older_than: Option<u64> },
     /// `sendInitialEvents=false` without a version: only what changes from now on.
     ChangesOnly,
@@ -36,7 +36,7 @@ impl Resource {
         let namespace = if collection.kind.namespaced { context.namespace.as_str() } else { "" };
         let selection = collection.selection(namespace, &options.labels, &options.fields);
         let cache = &collection.cache;
-        // That a version is too new is told in the stream as well.
+        // A resourceVersion that is too new is reported in the stream as well.
         let failed = |error| match error {
             CacheError::TooLargeRevision { requested, current } => Ok(Err(WatchError::TooLarge { requested, current })),
             error => Err(collection.cache_failure(error)),

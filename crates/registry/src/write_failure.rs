@@ -5,7 +5,7 @@ use binnacle_store::StoreError;
 
 use crate::stored::store_failure;
 
-/// Why an object was not written, as far as is known.
+/// The reason why an object was not written, as far as it is known.
 #[derive(Debug)]
 pub(crate) struct WriteFailure {
     pub(crate) status: Status,

@@ -1,4 +1,4 @@
-//! What auditing wants to know of a request, noted by whoever learns it on the way.
+//! Facts about a request for its audit events, noted where they become known.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use parking_lot::Mutex;
 
 use crate::User;
 
-/// How much of a request its audit events tell.
+/// The detail of a request's audit events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AuditLevel {
     None,
-    /// Who did what to which thing, and how it ended.
+    /// The user, the verb, the object, and the outcome.
     Metadata,
     /// And the object that was sent.
     Request,
@@ -43,7 +43,7 @@ pub struct AuditNotes {
     noted: Mutex<Noted>,
 }
 
-/// What has been noted.
+/// The facts that have been noted.
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
     pub annotations: BTreeMap<Text, Text>,
@@ -54,7 +54,7 @@ pub struct Noted {
     pub omit_managed_fields: bool,
 }
 
-/// Whom the caller acts as.
+/// The user that the caller acts as.
 #[derive(Clone, Debug)]
 pub struct Impersonated {
     pub user: Arc<User>,
@@ -62,7 +62,7 @@ pub struct Impersonated {
     pub constraint: Text,
 }
 
-/// What the object that was sent says of itself, for requests whose path does not.
+/// The metadata of the object that was sent, for requests whose path does not have it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectNotes {
     pub namespace: Text,

@@ -16,7 +16,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Bodies of requests are of the same type, so that handlers can be called without a connection.
 pub type IncomingBody = Body;
 
-/// What kube-apiserver reads at most of a request's body.
+/// The most bytes of a request's body that kube-apiserver reads.
 pub const MAX_REQUEST_BODY: usize = 3 * 1024 * 1024;
 
 /// A body. The common cases carry no allocation of their own.
@@ -31,7 +31,7 @@ enum Inner {
     Boxed(Pin<Box<dyn HttpBody<Data = Pieces, Error = BoxError> + Send>>),
 }
 
-/// Why a body could not be read.
+/// Errors of reading a body.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     #[error("limit is {0}")]

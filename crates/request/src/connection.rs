@@ -1,4 +1,4 @@
-//! What is known of the connection that a request came on.
+//! The connection that a request came on.
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use rustls_pki_types::CertificateDer;
 /// Facts of one TLS connection, shared by all its requests.
 #[derive(Default)]
 pub struct ConnectionInfo {
-    /// Where the client is; absent for requests that the server sends to itself.
+    /// The client's address; absent for requests that the server sends to itself.
     pub peer: Option<SocketAddr>,
     /// The certificates the client sent, leaf first. The client has proved that it holds the key of the first; nothing
     /// has been said about who signed them.
@@ -35,7 +35,7 @@ impl ConnectionInfo {
         Self { when_identified: Some(Box::new(then)), ..self }
     }
 
-    /// Somebody on it has proved who they are.
+    /// Called when a request on it has proved an identity.
     pub fn identified(&self) {
         if !self.identified.load(Ordering::Relaxed) {
             self.identified.store(true, Ordering::Relaxed);
@@ -45,13 +45,13 @@ impl ConnectionInfo {
         }
     }
 
-    /// Somebody on it could not prove who they are; how often that has happened.
+    /// Counts a request on it that failed authentication; returns their number.
     pub fn failed_login(&self) -> u32 {
         self.failed_logins.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// What an authenticator remembered of this connection, so that a chain of certificates is verified once and not
-    /// for each request.
+    /// Returns what an authenticator has remembered on this connection, so that a chain of certificates is verified
+    /// once and not for each request.
     pub fn remembered<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         self.remembered.lock().clone()?.downcast().ok()
     }

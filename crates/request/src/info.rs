@@ -14,7 +14,7 @@ pub type Verb = Text;
 /// Method, path and query, understood.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// Whether the path names a resource of the API.
+    /// True when the path names a resource of the API.
     pub is_resource_request: bool,
     /// The decoded path.
     pub path: Text,
@@ -43,13 +43,13 @@ pub struct RequestInfo {
 #[error("unable to determine kind and namespace from url, {url}")]
 pub struct InfoError {
     pub url: String,
-    /// What was understood before the failure.
+    /// The parts that were parsed before the failure.
     pub info: Box<RequestInfo>,
 }
 
 /// Verbs in the path, between version and resource; `proxy` takes everything behind the name as a path of its own.
 const SPECIAL_VERBS: [&str; 2] = ["proxy", "watch"];
-/// What may follow a namespace's name without being a resource inside of it.
+/// The segments that may follow a namespace's name without being a resource inside of it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {
@@ -141,8 +141,7 @@ impl RequestInfo {
         }
     }
 
-    /// Whether the request may stay open for as long as the client likes: watches, and streams to nodes and pods.
-    /// How much the request is about, as metrics label it: `resource`, `namespace`, `cluster`, or nothing.
+    /// Returns the scope of the request, as metrics label it: `resource`, `namespace`, `cluster`, or nothing.
     pub fn scope(&self) -> &'static str {
         match () {
             () if !self.name.is_empty() || self.verb == "create" => "resource",
@@ -152,6 +151,7 @@ impl RequestInfo {
         }
     }
 
+    /// Returns true if the request may stay open as long as the client likes: watches, and streams to nodes and pods.
     pub fn is_long_running(&self) -> bool {
         if !self.is_resource_request {
             return self.path.starts_with("/debug/pprof/");
@@ -160,7 +160,7 @@ impl RequestInfo {
             || matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward")
     }
 
-    /// Whether the request only looks: the verbs that never change anything.
+    /// Returns true if the verb never changes anything.
     pub fn is_read_only(&self) -> bool {
         matches!(self.verb.as_str(), "get" | "list" | "watch" | "head" | "options")
     }

@@ -1,5 +1,5 @@
-//! How long the parts of one request's way took. Whatever works for a request adds to its record, which it finds without
-//! being handed it: what waits deep inside for a store or a webhook knows nothing of requests.
+//! The times that the parts of a request's way took. Code that works for a request adds to its record without being
+//! handed it: deep inside, where it waits for a store or a webhook, it knows nothing of requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ impl Part {
         Self::Impersonation,
     ];
 
-    /// As annotations of audit events name it, behind `apiserver.latency.k8s.io/`.
+    /// Returns its name in annotations of audit events, behind `apiserver.latency.k8s.io/`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transform => "transform-response-object",
@@ -64,7 +64,7 @@ impl Part {
         }
     }
 
-    /// What goes on side by side takes as long as the longest of it; other parts add up.
+    /// Returns true for concurrent parts: the longest counts, while the times of other parts add up.
     fn is_parallel(self) -> bool {
         matches!(self, Self::ValidatingWebhooks | Self::QueueWait | Self::Authorization)
     }

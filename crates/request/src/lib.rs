@@ -1,4 +1,4 @@
-//! What is known of one request: its info, its user, its record, and the traits by which parts of the server take it.
+//! The context of one request: its info, its user, its record, and the traits by which parts of the server take it.
 //!
 //! Nothing here opens a socket or knows a kind. Filters fill a [`Request`] from the outside in; a [`Link`] answers it.
 

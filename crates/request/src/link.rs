@@ -24,7 +24,7 @@ pub struct Request {
     pub uri: Uri,
     pub headers: HeaderMap,
     pub body: IncomingBody,
-    /// The connection itself, for who answers 101.
+    /// The connection itself, for handlers that answer 101.
     pub upgrade: Option<Upgrade>,
     pub info: Arc<RequestInfo>,
     pub query: Query,
@@ -32,7 +32,7 @@ pub struct Request {
     pub permit: Permit,
     pub connection: Arc<ConnectionInfo>,
     pub record: Arc<Record>,
-    /// When an answer is due; none for long-running requests.
+    /// The time when an answer is due; none for long-running requests.
     pub deadline: Option<Instant>,
     /// Long-running handlers end when this fires.
     pub shutdown: Shutdown,
@@ -55,14 +55,14 @@ impl Request {
     }
 }
 
-/// An answer's extension: the Status that its body is, for who looks at answers on their way out.
+/// An answer's extension: the Status that its body is, for filters that look at answers on their way out.
 #[derive(Clone, Debug)]
 pub struct AnsweredStatus(pub Arc<Status>);
 
 /// A part of the server that answers some requests: aggregated groups, built-in resources, custom resources, health.
 /// Links are asked in order and the first that claims a request answers it, also when the answer is "not found".
 pub trait Link: Send + Sync {
-    /// Whether this request is for this link, judged by what the path says alone.
+    /// Returns true if this request is for this link, judged by the path alone.
     fn claims(&self, info: &RequestInfo) -> bool;
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response>;
@@ -73,8 +73,8 @@ pub trait Link: Send + Sync {
     }
 }
 
-/// Something that may take a request before the links are asked, judged by all of it: another server that has what this one
-/// lacks, or a reason to refuse it for now.
+/// A handler that may take a request before the links are asked, judged by all of it: another server that has what this
+/// one lacks, or a reason to refuse it for now.
 pub trait Detour: Send + Sync {
     /// True when this request does not go to the links.
     fn takes(&self, request: &Request) -> bool;

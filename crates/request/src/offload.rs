@@ -56,7 +56,7 @@ async fn run<T>(mut handler: BoxFuture<'_, T>) -> T {
     }
 }
 
-/// Says that the request is about an object of so many bytes. Returns where work on it may begin.
+/// Marks the request as one about an object of so many bytes. Returns where work on it may begin.
 pub async fn large(bytes: usize) {
     if bytes < LARGE || IS_LARGE.try_with(|is_large| is_large.replace(true)).unwrap_or(true) {
         return;

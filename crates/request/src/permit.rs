@@ -2,12 +2,12 @@
 
 use binnacle_meta::Text;
 
-/// What an authorizer says about a request, with its reason (which may be empty).
+/// The decision of an authorizer, with its reason (which may be empty).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     Allow(Text),
     Deny(Text),
-    /// The next authorizer is asked; at the end of the list this is a no.
+    /// The next authorizer is asked; at the end of the list this denies.
     NoOpinion(Text),
 }
 

@@ -1,11 +1,11 @@
-//! How a client likes to be told of failures.
+//! The form in which a client gets failures.
 
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
 use crate::{Query, Request};
 
-/// What decides about the form of a failure: cheap to keep until there is one.
+/// The parts of a request that determine the form of a failure: cheap to keep until there is one.
 #[derive(Clone, Debug, Default)]
 pub struct Preferences {
     pub accept: Option<HeaderValue>,

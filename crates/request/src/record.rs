@@ -31,11 +31,11 @@ pub struct Record {
     /// Absent where nobody asked for traces.
     trace: OnceLock<Arc<Trace>>,
     sink: Option<Arc<dyn RecordSink>>,
-    /// What lasts as long as the request: let go after the sink has been told.
+    /// A value that lives as long as the request: dropped after the sink was called.
     held: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// What becomes known on the way.
+/// The facts that become known on the way.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub info: Option<Arc<RequestInfo>>,
@@ -60,7 +60,7 @@ pub struct Facts {
     pub warnings: Vec<Text>,
 }
 
-/// Who is told when a request is over.
+/// Receives the record of a request that is over.
 pub trait RecordSink: Send + Sync {
     fn finished(&self, record: &Record, facts: &Facts);
 }
@@ -140,7 +140,7 @@ impl Record {
         self.latencies.add(part, time);
     }
 
-    /// How long a part of the way took so far.
+    /// Returns the time that a part of the way took so far.
     pub fn latency(&self, part: Part) -> Duration {
         self.latencies.of(part)
     }
@@ -177,7 +177,7 @@ impl Record {
         self.trace.get()
     }
 
-    /// Notes what has become known.
+    /// Records facts that have become known.
     pub fn note(&self, with: impl FnOnce(&mut Facts)) {
         with(&mut self.facts.lock());
     }

@@ -18,7 +18,7 @@ impl ShutdownTrigger {
         (Self(sender), Shutdown(receiver))
     }
 
-    /// Tells everyone, at once and for good.
+    /// Begins the shutdown, at once and for good.
     pub fn fire(&self) {
         self.0.send_replace(true);
     }

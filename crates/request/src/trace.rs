@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// More spans of one request are not kept.
+/// The most spans that are kept of one request.
 const MOST_SPANS: usize = 1000;
 
-/// What one server tells another of a trace.
+/// The context of a trace that one server sends to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanContext {
     pub trace: [u8; 16],
@@ -81,7 +81,7 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Something that was done, with its beginning and end.
+/// A span: an action, with its beginning and end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     pub trace: [u8; 16],
@@ -94,7 +94,7 @@ pub struct Span {
     pub attributes: Vec<(&'static str, Attribute)>,
     /// The trace of the caller, where that is not the one of this span.
     pub link: Option<SpanContext>,
-    /// What went wrong; empty where only that something did is known.
+    /// The error; empty where only the failure is known.
     pub error: Option<String>,
 }
 
@@ -164,7 +164,7 @@ impl Trace {
         self.context
     }
 
-    /// What other servers are told now.
+    /// Returns the context that is sent to other servers now.
     pub fn outgoing(&self) -> SpanContext {
         SpanContext { trace: self.context, span: self.kept.lock().innermost, sampled: self.sampled }
     }
@@ -240,7 +240,7 @@ pub fn begin(name: impl FnOnce() -> Cow<'static, str>, kind: SpanKind) -> Option
 }
 
 impl OpenSpan {
-    /// What the server is told that is asked in this span.
+    /// Returns the context for the server that is called in this span.
     pub fn context(&self) -> SpanContext {
         match &self.span {
             Some(span) => SpanContext { trace: span.trace, span: span.id, sampled: true },
@@ -260,7 +260,7 @@ impl OpenSpan {
         }
     }
 
-    /// Notes the answer of a server that was asked over HTTP.
+    /// Records the answer of a server that was called over HTTP.
     pub fn answered(&mut self, code: u16) {
         self.set("http.response.status_code", i64::from(code));
         if code >= 400 {

@@ -1,4 +1,4 @@
-//! Who is calling.
+//! The caller of a request.
 
 use std::collections::BTreeMap;
 

@@ -35,7 +35,7 @@ pub(crate) struct KeyValue {
     pub(crate) create_revision: i64,
     #[prost(int64, tag = "3")]
     pub(crate) mod_revision: i64,
-    /// How often the key was written since it was created.
+    /// The number of writes of the key since it was created.
     #[prost(int64, tag = "4")]
     pub(crate) version: i64,
     #[prost(bytes = "vec", tag = "5")]
@@ -158,13 +158,13 @@ pub(crate) enum ResponseUnion {
     Txn(TxnResponse),
 }
 
-/// That something of a key has a value. All are 0 for a key that does not exist.
+/// A condition on a number of a key. All numbers are 0 for a key that does not exist.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Compare {
     /// 0 stands for "equal".
     #[prost(int32, tag = "1")]
     pub(crate) result: i32,
-    /// Which of them, once more.
+    /// The number that is compared, as its index.
     #[prost(int32, tag = "2")]
     pub(crate) target: i32,
     #[prost(bytes = "bytes", tag = "3")]

@@ -28,26 +28,26 @@ pub(crate) struct Cluster {
 pub(crate) struct Member {
     pub(crate) endpoint: String,
     channel: Channel,
-    /// Until when it is passed over because it did not answer, in milliseconds since the start.
+    /// The time until which it is avoided because it did not answer, in milliseconds since the start.
     avoided_until: AtomicU64,
 }
 
-/// How to deal with a call.
+/// The path and the retry rules of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     pub(crate) path: &'static str,
-    /// Carrying it out twice is as good as once.
+    /// True when a call may be carried out twice.
     pub(crate) repeatable: bool,
-    /// How long one member may take.
+    /// The time limit for one member.
     pub(crate) patience: Duration,
 }
 
-/// How long a call is tried before the caller hears of the failure: as long as etcd's Go client repeats a read
-/// (a hundred times, every 25 milliseconds), and then some for an election.
+/// The time for which a call is tried before the caller gets the failure: as long as etcd's Go client repeats a read (a
+/// hundred times, every 25 milliseconds), and then some for an election.
 const TRY_FOR: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-/// How long a member that failed is passed over while others are there.
+/// The time for which a failed member is avoided while there are others.
 const AVOID: Duration = Duration::from_secs(2);
 /// Lists come in one answer.
 const MAX_ANSWER: usize = i32::MAX as usize;

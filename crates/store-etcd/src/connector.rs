@@ -30,7 +30,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// Where a member is.
+/// The address of a member, and the way to it.
 #[derive(Clone)]
 struct Target {
     address: Address,
@@ -117,7 +117,7 @@ async fn connect(target: Target) -> Result<TokioIo<Box<dyn Connection>>, std::io
     Ok(TokioIo::new(connection))
 }
 
-/// What TLS connections have in common. Fails when a file that was named cannot be used.
+/// Returns the configuration of all TLS connections. Fails when a file that was named cannot be used.
 pub(crate) fn tls_config(paths: &TlsPaths) -> Result<Arc<ClientConfig>, ConnectError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)

@@ -1,9 +1,9 @@
-//! What a failed call means: whether it was carried out, and whether asking again makes sense.
+//! Meanings of failed calls: whether a call was carried out, and whether a repetition makes sense.
 
 use binnacle_store::{Revision, StoreError};
 use tonic::{Code, Status};
 
-/// A failed call, seen by whoever decides what to do next.
+/// A failed call, for the code that decides whether to repeat it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// etcd answered, and would answer the same again.
@@ -32,7 +32,7 @@ impl Failure {
             Code::ResourceExhausted if message.contains("received message larger than max") => {
                 Self::Answered(StoreError::TooLarge)
             }
-            // Who needs to know the current revision asks for it.
+            // A caller that needs the current revision asks for it.
             Code::OutOfRange if message.contains("future revision") => {
                 Self::Answered(StoreError::FutureRevision { current: Revision(0) })
             }
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// As the caller of the store is told.
+    /// Converts to the error for the caller of the store.
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
             Self::Answered(error) => error,

@@ -1,4 +1,4 @@
-//! The one watch at etcd, and everybody who reads it.
+//! The one watch at etcd, and its readers.
 //!
 //! The hub knows its position: every event up to there was offered to the watchers. It keeps the newest events, so that a
 //! watch that begins where a list ended finds them here; only one from further back reads etcd's history, and joins the
@@ -36,11 +36,11 @@ pub(crate) struct Hub {
     limits: WatchLimits,
     metrics: Metrics,
     state: Mutex<State>,
-    /// Told when the position moves, when a watcher caught up, and when watches end.
+    /// Notified when the position moves, when a watcher caught up, and when watches end.
     moved: Notify,
-    /// Somebody waits for the position to move, and events alone may not move it.
+    /// Notified when a caller waits for the position to move, since events alone may not move it.
     wanted: Notify,
-    /// The member that is followed does not answer, others may.
+    /// Notified when the member that is followed does not answer, while others may.
     stuck: Notify,
     asked: AtomicU64,
     revision: tokio::sync::Mutex<Fresh>,
@@ -51,7 +51,7 @@ pub(crate) struct Hub {
 #[derive(Default)]
 struct Fresh {
     revision: u64,
-    /// Whoever asked up to this turn is answered by it.
+    /// Answers all callers up to this turn.
     turn: u64,
 }
 
@@ -61,13 +61,13 @@ pub(crate) const QUICK_READ: Call = Call { path: path::RANGE, repeatable: true, 
 const STATUS_PATIENCE: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How often watchers without events are told how far they have come.
+/// The interval at which watchers without events are sent progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
-/// How often progress is asked for while somebody waits for it, as in kube-apiserver.
+/// The interval at which progress is requested while a caller waits for it, as in kube-apiserver.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// A position that somebody waits for and that has not moved for so long is looked for at another member.
+/// The time after which a position that has not moved while a caller waits for it is sought at another member.
 const STUCK_AFTER: Duration = Duration::from_millis(1500);
-/// How long a barrier waits at most.
+/// The time limit for a barrier.
 const REACH_TIMEOUT: Duration = Duration::from_secs(30);
 
 // === impl Hub ===
@@ -185,7 +185,7 @@ impl Hub {
         }
     }
 
-    /// What a watcher may be told of the present, once `last_event` knows.
+    /// Returns the present position of a watcher, once `last_event` knows.
     pub(crate) fn barrier(
         &self,
         last_event: impl FnOnce() -> Result<Option<u64>, StoreError>,
@@ -196,16 +196,16 @@ impl Hub {
         Ok(last_event()?.map(barrier))
     }
 
-    /// What a watcher that begins now must be of.
+    /// Returns the epoch of a watcher that begins now.
     pub(crate) fn epoch(&self) -> u64 {
         self.state.lock().epoch
     }
 
-    /// Hands a watcher the events after `after`: from the window, or from history first.
+    /// Gives a watcher the events after `after`: from the window, or from history first.
     pub(crate) fn enter(self: &Arc<Self>, watcher: &Arc<Watcher>, after: u64) {
         if !self.join(watcher, after) {
             let (hub, reader) = (Arc::clone(self), Arc::clone(watcher));
-            // What the watcher has heard is passed over when it is read again.
+            // Events that the watcher already has are skipped when history is read again.
             let reading = supervise("etcd history", move || {
                 let (hub, reader) = (Arc::clone(&hub), Arc::clone(&reader));
                 async move { hub.read_history(&reader, after).await }
@@ -367,7 +367,7 @@ impl Hub {
         }
     }
 
-    /// Hands out what was heard.
+    /// Offers new events to the watchers.
     fn take(&self, rows: Vec<Row>) {
         let mut state = self.state.lock();
         if state.position == 0 {
@@ -414,7 +414,7 @@ impl Hub {
         state.end_all(ending);
         state.position = 0;
         state.epoch += 1;
-        // Nobody joins before it is known where the window begins anew.
+        // No watcher joins before the start of the new window is known.
         state.floor = u64::MAX;
         drop(state);
         self.moved.notify_waiters();

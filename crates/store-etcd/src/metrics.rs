@@ -88,7 +88,7 @@ impl Metrics {
 
     pub(crate) fn event(&self, key: &[u8]) {
         let (group, resource) = self.0.owner(key);
-        // What is no resource is watched only because all keys are.
+        // A key of no resource is watched only because all keys are.
         if resource.is_empty() {
             return;
         }

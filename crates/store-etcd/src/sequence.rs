@@ -72,7 +72,7 @@ impl Sequence {
         self.flight.revision()
     }
 
-    /// How many writes have not been carried out yet. Each of them will have a revision of its own.
+    /// Returns the number of writes that have not been carried out yet. Each of them will have a revision of its own.
     pub fn waiting(&self) -> usize {
         self.flight.waiting()
     }
@@ -153,7 +153,7 @@ impl Courier {
     }
 }
 
-/// What an answer says of the turns.
+/// Reads the turn from an answer.
 fn outcome(created: i64, answer: Result<api::TxnResponse, Failure>) -> Attempt {
     let answer = match answer {
         Ok(answer) => answer,
@@ -177,9 +177,9 @@ fn outcome(created: i64, answer: Result<api::TxnResponse, Failure>) -> Attempt {
     }
 }
 
-/// What an answer says of the counter.
+/// The counter, as an answer shows it.
 enum Standing {
-    /// The values were laid out; it was not asked.
+    /// The values were laid out; the counter was not read.
     Unsaid,
     At(api::KeyValue),
     MovedFrom(api::KeyValue),

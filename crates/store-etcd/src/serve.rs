@@ -27,12 +27,12 @@ use crate::api::{
 };
 use crate::store::signed;
 
-/// What is said of the version: its watches answer requests for progress reliably.
+/// The version that clients see: its watches answer requests for progress reliably.
 const VERSION: &str = "3.6.0";
-/// How long nothing is accepted after the system refused a connection.
+/// The pause in accepting connections after the system refused one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers whoever connects, until this is dropped.
+/// Serves all connections, until this is dropped.
 pub async fn serve(store: Arc<dyn Store>, listener: UnixListener) {
     let mut connections = JoinSet::new();
     loop {
@@ -173,7 +173,7 @@ async fn watch(store: Arc<dyn Store>, mut requests: Streaming<WatchRequest>, ans
         Err(error) => return drop(answers.send(Err(refusal(error))).await),
     };
     let created = WatchResponse { created: true, ..WatchResponse::default() };
-    // Whoever has gone needs no answer.
+    // A client that has gone needs no answer.
     if answers.send(Ok(created)).await.is_ok() {
         let _ = tell(opened, requests, &answers).await;
     }

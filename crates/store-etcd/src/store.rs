@@ -67,13 +67,13 @@ impl EtcdStore {
         self.hub.close();
     }
 
-    /// How large a member's database file is, in bytes.
+    /// Returns the size of a member's database file in bytes.
     pub async fn database_size(&self) -> Result<u64, StoreError> {
         let status = self.hub.cluster.pick().status(Duration::from_secs(1)).await;
         Ok(unsigned(status.map_err(Failure::into_store_error)?.db_size))
     }
 
-    /// What tells the cluster from all others.
+    /// Returns the id of the cluster, which no other has.
     pub async fn cluster_id(&self) -> Result<u64, StoreError> {
         let request = api::RangeRequest { key: self.health_key.clone(), count_only: true, ..Default::default() };
         let answer = self.read("get", QUICK_READ, request).await?;
@@ -274,7 +274,7 @@ fn request_of(txn: Txn) -> TxnRequest {
         Expect::Anything => None,
     };
     let compare = expected.map(|revision| Compare::equal(key.clone(), Compared::ModRevision(revision)));
-    // What is absent has no previous value to tell of.
+    // A key that does not exist has no previous value.
     let prev_kv = expected != Some(0);
     let failure = RequestUnion::Range(api::RangeRequest { key: key.clone(), ..Default::default() });
     TxnRequest {

@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) events: Vec<Event>,
 }
 
-/// What a stream tells.
+/// A message of a stream.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// Whole revisions, in order.
@@ -32,7 +32,7 @@ pub(crate) enum Heard {
     Progress(u64),
 }
 
-/// Why a stream ended.
+/// The reason why a stream ended.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// Its start lies before the last compaction.
@@ -49,13 +49,13 @@ pub(crate) struct EventStream {
     reliable_progress: bool,
 }
 
-/// How a member makes known how far a watch has come.
+/// The way in which a member reports the progress of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It answers requests for progress, and no event comes after the answer that belongs before it.
     OnRequest,
-    /// Its answers may overtake events (etcd issues 15220 and 17507): only events tell. Therefore every key has to be
-    /// watched, so that each revision has events.
+    /// Its answers may overtake events (etcd issues 15220 and 17507): only events show progress. Therefore every key
+    /// has to be watched, so that each revision has events.
     ByEvents,
 }
 
@@ -73,7 +73,7 @@ impl Progress {
         if version >= fixed { Self::OnRequest } else { Self::ByEvents }
     }
 
-    /// What has to be watched to know all about `range`.
+    /// Returns the keys that must be watched to see all changes in `range`.
     pub(crate) fn range(self, range: &Range<Bytes>) -> Range<Bytes> {
         match self {
             Self::OnRequest => range.clone(),
@@ -122,7 +122,7 @@ impl EventStream {
     /// Asks for a [`Heard::Progress`]. None comes while the member itself is behind.
     pub(crate) fn request_progress(&self) {
         let request = WatchRequest { request: Some(WatchUnion::Progress(WatchProgressRequest {})) };
-        // When the requests before this one have not even left, one more does not help.
+        // While earlier requests are still unsent, one more does not help.
         let _ = self.requests.try_send(request);
     }
 

@@ -26,9 +26,9 @@ pub(crate) struct Watcher {
     limits: WatchLimits,
     /// Locked after the hub's state where both are.
     buffer: Mutex<Buffer>,
-    /// Told when there is room in the buffer, and when somebody begins to wait for a barrier.
+    /// Notified when there is room in the buffer, and when a caller begins to wait for a barrier.
     room: Notify,
-    /// How many wait for a barrier.
+    /// The number of callers that wait for a barrier.
     barriers: AtomicUsize,
     /// Reads history into the buffer.
     catching_up: Mutex<Option<AbortHandle>>,
@@ -54,7 +54,7 @@ struct Buffer {
     waker: Option<Waker>,
 }
 
-/// Why a watch does not go on.
+/// The reason why a watch ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
     Compacted(u64),
@@ -63,7 +63,7 @@ pub(crate) enum Ending {
     Closed,
 }
 
-/// What the reader does next.
+/// The next step of the reader.
 enum Step {
     Deliver(WatchMessage),
     CatchUp,
@@ -133,13 +133,13 @@ impl Watcher {
     pub(crate) fn set_live(&self, live: bool) {
         let mut buffer = self.buffer.lock();
         buffer.live = live;
-        // What was left out while history was read can be read now, and no event may come that says so.
+        // Events that were left out while history was read can be read now, and no event may come that says so.
         if live && buffer.behind {
             buffer.wake();
         }
     }
 
-    /// From where on the rest is to be read, if something was left out.
+    /// Returns the revision after which events are still to be read, if some were left out.
     pub(crate) fn take_behind(&self) -> Option<u64> {
         let mut buffer = self.buffer.lock();
         if !buffer.behind || !buffer.live {
@@ -276,7 +276,7 @@ impl Drop for Feed {
     }
 }
 
-/// What can be asked of a watch.
+/// The control of a watch.
 pub(crate) struct Control {
     pub(crate) hub: Arc<Hub>,
     pub(crate) watcher: Arc<Watcher>,
@@ -311,7 +311,7 @@ impl Watcher {
     }
 }
 
-/// Somebody waits for a barrier.
+/// A caller's wait for a barrier.
 struct Waiting<'a>(&'a Watcher);
 
 impl<'a> Waiting<'a> {

@@ -23,7 +23,7 @@ pub struct Etcd {
     network: Option<Relays>,
     /// Under all members.
     disk: Option<FaultyDisk>,
-    /// How `etcdctl` shows who it is.
+    /// The flags by which `etcdctl` authenticates.
     identity: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ struct Member {
     arguments: Vec<String>,
     /// Its own port.
     endpoint: String,
-    /// What its clients are told, which may be a relay's.
+    /// The URL for its clients, which may be a relay's.
     known_as: String,
 }
 
@@ -44,7 +44,7 @@ pub struct EtcdTls<'a> {
 }
 
 impl Etcd {
-    /// Whether the program is on the PATH. Says so when it is not: the test that asks is skipped.
+    /// Returns true if the program is on the PATH. Prints a message if it is not: the test that asks is skipped.
     #[must_use]
     pub fn available() -> bool {
         let found = Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -123,7 +123,7 @@ impl Etcd {
                 format!("--initial-cluster={}", cluster.join(",")),
             ];
             if count == 1 {
-                // Nobody votes against it.
+                // A single member has no one to vote against it.
                 arguments.extend(["--heartbeat-interval=10".to_owned(), "--election-timeout=50".to_owned()]);
             }
             if let Some(tls) = tls {
@@ -329,7 +329,7 @@ impl Etcd {
         })
     }
 
-    /// What `etcdctl` prints when it asks a member.
+    /// Returns the output of `etcdctl` for a member.
     #[must_use]
     pub fn ctl(&self, member: usize, arguments: &[&str]) -> String {
         let output = self.etcdctl(member).args(arguments).output().unwrap();

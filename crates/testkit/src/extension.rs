@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::hook::identity;
 
-/// What becomes of a request.
+/// The reply to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// These bytes are the answer; the connection stays open.
@@ -20,7 +20,7 @@ pub enum Reply {
     Last(Vec<u8>),
     /// These bytes, and the same again for ever.
     Endless(Vec<u8>),
-    /// Nothing at all, and the connection stays open.
+    /// No answer at all, and the connection stays open.
     Silence,
 }
 
@@ -44,7 +44,7 @@ impl Reply {
 /// `localhost`.
 pub struct Extension {
     pub address: SocketAddr,
-    /// Who signed its certificate, as PEM.
+    /// The authority that signed its certificate, as PEM.
     pub authority: String,
     seen: Arc<Mutex<Vec<String>>>,
     accepting: JoinHandle<()>,

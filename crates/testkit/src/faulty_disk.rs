@@ -69,7 +69,7 @@ impl FaultyDisk {
         self.write("once/fdatasync", u64::from(error.raw_os_error().unsigned_abs()));
     }
 
-    /// Nothing fails any more.
+    /// Ends all faults.
     pub fn mend(&self) {
         for place in ["fail", "once"] {
             let _ = std::fs::remove_dir_all(self.temp.path().join(place));

@@ -174,7 +174,7 @@ impl Frames {
             }
         }
         let _ = write.flush().await;
-        // What was sent is still to be read there.
+        // The bytes that were sent are still to be read there.
         tokio::time::timeout(crate::PATIENCE, reading).await.is_ok()
     }
 }

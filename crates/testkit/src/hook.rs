@@ -27,7 +27,7 @@ type Handler = Arc<dyn Fn(Request<Vec<u8>>) -> Answering + Send + Sync>;
 /// A server on a free port of this machine, which ends with the value. Its certificate is for `localhost` and 127.0.0.1.
 pub struct Hook {
     pub address: SocketAddr,
-    /// Who signed its certificate, as PEM.
+    /// The authority that signed its certificate, as PEM.
     pub authority: String,
     accepting: JoinHandle<()>,
 }

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-/// How to shake hands.
+/// The options of a TLS handshake.
 #[derive(Clone)]
 pub struct Handshake {
     pub authority: String,
@@ -93,7 +93,7 @@ pub struct Client {
     sender: Sender,
     pub tls: ProtocolVersion,
     pub alpn: Option<String>,
-    /// What the server showed, as DER.
+    /// The server's certificate, as DER.
     pub certificate: Vec<u8>,
     /// Ends when the connection does.
     pub connection: JoinHandle<()>,

@@ -27,7 +27,7 @@ impl KmsPlugin {
     /// Listens on a socket of that path.
     ///
     /// # Panics
-    /// When the socket cannot be made.
+    /// Panics when the socket cannot be made.
     #[must_use]
     pub fn start(socket: &Path) -> Self {
         let state = Arc::new(State {
@@ -41,7 +41,7 @@ impl KmsPlugin {
         Self { socket: socket.to_owned(), state, _server: server }
     }
 
-    /// As a configuration file names it.
+    /// Returns the endpoint for a configuration file.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
@@ -52,12 +52,12 @@ impl KmsPlugin {
         *self.state.key_id.lock() = key_id.to_owned();
     }
 
-    /// What it says of its health, `ok` at first.
+    /// Sets its status of health, `ok` at first.
     pub fn health(&self, text: &str) {
         *self.state.healthz.lock() = text.to_owned();
     }
 
-    /// How often it was asked to encrypt and to decrypt.
+    /// Returns the numbers of its encrypt and decrypt calls.
     #[must_use]
     pub fn asked(&self) -> (usize, usize) {
         (self.state.encrypted.load(Ordering::SeqCst), self.state.decrypted.load(Ordering::SeqCst))

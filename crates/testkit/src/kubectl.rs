@@ -21,7 +21,7 @@ pub struct Kubectl {
     environment: Vec<(String, String)>,
 }
 
-/// What a finished command said.
+/// The outcome of a finished command.
 #[derive(Debug)]
 pub struct Outcome {
     pub command: String,

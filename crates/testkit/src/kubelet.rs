@@ -28,7 +28,7 @@ pub struct Kubelet {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What it does instead of its work.
+/// A failure of the kubelet instead of its work.
 #[derive(Clone, Debug)]
 pub enum Misbehavior {
     /// Answers with a code and a text.
@@ -37,22 +37,22 @@ pub enum Misbehavior {
     Redirects(&'static str),
     /// Takes the request and hangs up.
     HangsUp,
-    /// Takes the request and says nothing.
+    /// Takes the request and never answers.
     Hangs,
-    /// Promises more than it sends.
+    /// Announces more bytes than it sends.
     Lies,
     /// Begins a session and breaks it off when the command has written something.
     BreaksOff,
 }
 
 struct Shared {
-    /// What is wrong, by the pod it is wrong with.
+    /// Failures, by the pod that they happen to.
     troubles: Mutex<HashMap<String, Misbehavior>>,
     /// Requests as they came, and terminal sizes.
     seen: Mutex<Vec<String>>,
     /// The log of every container.
     log: watch::Sender<Vec<String>>,
-    /// Where commands run.
+    /// The directory that commands run in.
     directory: PathBuf,
 }
 
@@ -103,7 +103,7 @@ impl Kubelet {
             .to_vec()
     }
 
-    /// Where commands run.
+    /// Returns the directory that commands run in.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         self.shared.directory.clone()

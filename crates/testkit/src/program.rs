@@ -1,4 +1,4 @@
-//! Which program the tests start: the one cargo built for this run.
+//! The program that the tests start: the one cargo built for this run.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};

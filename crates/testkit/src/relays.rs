@@ -2,8 +2,8 @@
 //!
 //! One answer can be lost as well: the connection breaks after a call was carried out and before its answer is heard.
 //!
-//! Who is cut off hears nothing and is not heard, while all connections stay and new ones seem to come about: as with a
-//! cable that is pulled. What was said meanwhile arrives when the cut is over, as TCP has it.
+//! A side that is cut off receives nothing and is not received, while all connections stay and new ones seem to be
+//! made: as with a cable that is pulled. Bytes that were sent meanwhile arrive when the cut is over, as TCP has it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
@@ -26,7 +26,7 @@ pub(crate) struct Relays {
 
 #[derive(Default)]
 struct State {
-    /// Members that no other member hears or is heard by.
+    /// Members that are cut off from all others.
     from_peers: BTreeSet<usize>,
     /// Members that clients do not reach.
     from_clients: BTreeSet<usize>,
@@ -36,7 +36,7 @@ struct State {
     unanswered: Option<Vec<u8>>,
 }
 
-/// How long a call that gets no answer has to be carried out.
+/// The time for a call that gets no answer to be carried out.
 const CARRIED_OUT: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) enum Side {
     Clients,
 }
 
-/// What etcd's members say of themselves when they call each other over HTTP.
+/// The header with which etcd's members name themselves when they call each other over HTTP.
 const CALLER: &[u8] = b"X-Server-From: ";
 /// Longer than the header.
 const OVERLAP: usize = 64;
@@ -75,7 +75,7 @@ impl Relays {
         port
     }
 
-    /// Tells by which name a member calls others.
+    /// Sets the name under which a member calls others.
     pub(crate) fn name(&self, name: &str, member: usize) {
         self.state.send_modify(|state| {
             state.names.insert(name.to_owned(), member);
@@ -117,7 +117,7 @@ impl Drop for Relays {
     }
 }
 
-/// Where a connection goes, and who is at its other end once they have said so.
+/// The target of a connection, and the member at its other end once it has named itself.
 #[derive(Clone)]
 struct Wire {
     member: usize,
@@ -172,7 +172,7 @@ async fn connection(inbound: TcpStream, to: SocketAddr, mut wire: Wire) {
     if wire.whole().await.is_none() {
         return;
     }
-    // Nobody there: the caller is hung up on.
+    // Without a server the caller's connection is closed.
     let Ok(outbound) = TcpStream::connect(to).await else { return };
     let _ = (inbound.set_nodelay(true), outbound.set_nodelay(true));
     let (calls, answers) = (inbound.into_split(), outbound.into_split());

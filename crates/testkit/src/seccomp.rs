@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// What each script begins with.
+/// The beginning of each script.
 const COMMON: &str = include_str!("seccomp.py");
 
 /// A command that runs a script, whose arguments are to be added.

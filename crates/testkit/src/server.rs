@@ -17,19 +17,19 @@ pub struct Server {
     arguments: Vec<String>,
     temp: TempDir,
     surroundings: Surroundings,
-    /// What it printed when it was ready.
+    /// The lines that it printed when it was ready.
     pub lines: [String; 3],
     pub address: SocketAddr,
     /// From starting the process to having read its last line.
     pub took: Duration,
 }
 
-/// What a test can make go wrong around a server.
+/// The faults that a test can make around a server.
 #[derive(Default)]
 pub struct Surroundings {
     pub disk: Option<FaultyDisk>,
     pub clock: Option<ShiftedClock>,
-    /// How many files and sockets it may have open.
+    /// The most files and sockets that it may have open.
     pub descriptors: Option<u32>,
     /// More variables of its environment.
     pub environment: Vec<(&'static str, String)>,
@@ -101,7 +101,7 @@ impl Server {
         Self { child, arguments, temp, surroundings, lines, address, took }
     }
 
-    /// What it has logged so far.
+    /// Returns its log so far.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.temp.path().join("stderr")).unwrap()
@@ -152,7 +152,7 @@ impl Server {
         None
     }
 
-    /// Whether it has not ended.
+    /// Returns true while it has not ended.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

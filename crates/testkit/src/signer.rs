@@ -45,7 +45,7 @@ impl SignerKey {
     /// A new key on the curve P-256.
     ///
     /// # Panics
-    /// Where no key can be made.
+    /// Panics where no key can be made.
     #[must_use]
     pub fn new(id: &str) -> Self {
         let pair = rcgen::KeyPair::generate().unwrap();
@@ -64,7 +64,7 @@ impl TokenSigner {
     /// Listens on a socket of that path, with one key, `key-1`.
     ///
     /// # Panics
-    /// When the socket cannot be made.
+    /// Panics when the socket cannot be made.
     #[must_use]
     pub fn start(socket: &Path) -> Self {
         let state = SignerState {
@@ -90,7 +90,7 @@ impl TokenSigner {
         change(&mut self.state.lock());
     }
 
-    /// How often it was asked for keys.
+    /// Returns the number of requests for its keys.
     #[must_use]
     pub fn fetches(&self) -> usize {
         self.fetches.load(Ordering::SeqCst)

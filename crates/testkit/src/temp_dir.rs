@@ -18,7 +18,7 @@ impl TempDir {
         Self(path.canonicalize().unwrap())
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0

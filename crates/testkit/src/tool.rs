@@ -13,12 +13,12 @@ use crate::{tool, wait_until_blocking};
 /// The program at work. It is killed with the value.
 pub struct Tool {
     child: Child,
-    /// What it has said on standard error so far.
+    /// Its standard error so far.
     said: Arc<Mutex<String>>,
     readers: Option<(JoinHandle<String>, JoinHandle<()>)>,
 }
 
-/// How it ended.
+/// The outcome of a tool.
 #[derive(Debug)]
 pub struct ToolOutcome {
     /// None when it was killed.
@@ -76,7 +76,7 @@ impl Tool {
         });
     }
 
-    /// Whether it has not ended.
+    /// Returns true while it has not ended.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

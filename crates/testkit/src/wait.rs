@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what should come at once: long enough for a machine that builds at the same time.
+/// The time that a test waits for what should come at once: long enough for a machine that builds at the same time.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(10);

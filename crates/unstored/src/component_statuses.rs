@@ -32,7 +32,7 @@ enum Check {
     Server(u16),
 }
 
-/// What a check found: the condition `Healthy`.
+/// The outcome of a check: the condition `Healthy`.
 struct Health {
     status: &'static str,
     message: String,

@@ -1,4 +1,4 @@
-//! What is common to requests that connect to something else: refusals, admission, and an end with the server.
+//! Common parts of requests that connect to another server: refusals, admission, and an end with the server.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use binnacle_registry::{RequestNotes, Warnings};
 use binnacle_request::{Request, RequestInfo, Shutdown, User};
 use binnacle_schema::Value;
 
-/// Who asks, and for what.
+/// The user and the parameters of a request.
 pub(crate) struct Caller {
     pub(crate) info: Arc<RequestInfo>,
     pub(crate) user: Arc<User>,

@@ -14,7 +14,7 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// What is read of an answer.
+/// The most bytes of an answer that are read.
 const MAX_BODY: usize = 10 << 10;
 
 /// An answer.
@@ -66,7 +66,7 @@ async fn ask(host: &str, port: u16, path: &str) -> Result<Answer, String> {
     tokio::select! {
         answer = &mut exchange => answer,
         ended = connection => match ended {
-            // What came before the end may still answer.
+            // An answer may have come before the end.
             Ok(()) => exchange.await,
             Err(error) => Err(error.to_string()),
         },

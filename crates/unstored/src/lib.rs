@@ -1,8 +1,8 @@
-//! What has a path but no place in the store: reviews of who somebody is and what they may do, the statuses of
-//! components, orders about pods (bindings, evictions), streams to their containers, and proxies to what runs in the
-//! cluster. Each is a [`UnstoredHandler`] of the API link.
+//! Handlers of paths that have no place in the store: reviews of users and their rights, the statuses of components,
+//! orders about pods (bindings, evictions), streams to their containers, and proxies into the cluster. Each is a
+//! [`UnstoredHandler`] of the API link.
 //!
-//! A body is read, judged and admitted here as it is for stored objects; what then happens is each handler's own.
+//! A body is read, validated and admitted here as it is for stored objects; the rest is each handler's own.
 
 mod component_statuses;
 mod connect;
@@ -37,7 +37,7 @@ use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
 use crate::token_request::TokenRequest;
 pub use crate::token_request::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 
-/// What the handlers need of the server that they are part of.
+/// The parts of the server that the handlers need.
 #[derive(Clone)]
 pub struct Server {
     pub store: Arc<dyn Store>,
@@ -45,13 +45,13 @@ pub struct Server {
     pub admission: Arc<dyn Admission>,
     pub authenticator: Arc<dyn Authenticator>,
     pub authorizer: Arc<dyn Authorizer>,
-    /// `--api-audiences`: whom tokens for this server are made for.
+    /// `--api-audiences`: the audiences of tokens for this server.
     pub api_audiences: Vec<Text>,
     pub token_issuer: TokenIssuer,
     pub outward: OutboundClients,
 }
 
-/// What leads out of this server: to kubelets, and to what runs in the cluster.
+/// The clients for connections out of this server: to kubelets, and to servers in the cluster.
 #[derive(Clone)]
 pub struct OutboundClients {
     kubelets: Arc<Kubelets>,
@@ -71,7 +71,7 @@ impl OutboundClients {
     }
 }
 
-/// Why there is no way out.
+/// Errors of making the clients.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
     #[error(transparent)]

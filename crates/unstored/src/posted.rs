@@ -22,9 +22,9 @@ pub(crate) struct Kind {
     pub(crate) kind: &'static str,
     /// Versions that bodies may be in as well, with the same fields.
     pub(crate) also: &'static [&'static str],
-    /// Whether the uid that the client sends counts: a precondition rather than a name for something new.
+    /// True when the uid that the client sends is a precondition; otherwise a new object would get another.
     pub(crate) keeps_uid: bool,
-    /// Fills in what its table does not say.
+    /// Sets the defaults that its table does not have.
     pub(crate) set_defaults: fn(&mut Value),
 }
 
@@ -143,7 +143,7 @@ fn sent_dry_run(request: &Request) -> Vec<String> {
     request.query.get_all("dryRun").filter(|value| !value.is_empty()).map(str::to_owned).collect()
 }
 
-/// What a body says of its version, if that can be told without its schema.
+/// Returns the apiVersion of a body, if it can be read without the schema.
 fn api_version(body: &[u8], encoding: binnacle_endpoints::Encoding) -> Option<String> {
     use binnacle_endpoints::Encoding;
     let limits = binnacle_schema::Limits::default();

@@ -19,7 +19,7 @@ use rustls::ClientConfig;
 use crate::connect::{Caller, may_create, unless_stopped};
 use crate::streams::Nodes;
 
-/// What is proxied to.
+/// The target of a proxy request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     Pod,
@@ -94,7 +94,7 @@ impl Behind {
     }
 }
 
-/// What stands behind `/proxy`: nothing, or a path that begins with a slash and ends with one if the request's does.
+/// Returns the path behind `/proxy`: empty, or with a slash in front, and one at the end if the request's path has it.
 fn path(info: &RequestInfo) -> String {
     let mut path = info.parts.get(3..).unwrap_or_default().join("/");
     if !path.is_empty() && !path.starts_with('/') {

@@ -30,27 +30,27 @@ const MIN_SECONDS: i64 = 600;
 /// Kubelets ask for this life on behalf of pods whose tokens were mounted by admission. Old clients in them never read the
 /// file again, so such tokens really live for a year, and their use after this time is noted.
 pub const INJECTED_SECONDS: i64 = 3607;
-/// How long they really live, if nothing limits it.
+/// The real life of such tokens, if nothing limits it.
 pub const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 const ISSUED_ID: &str = "authentication.kubernetes.io/issued-credential-id";
 
-/// How tokens are made.
+/// The signer and the options of tokens.
 #[derive(Clone)]
 pub struct TokenIssuer {
     pub signer: Arc<dyn TokenSigner>,
     /// `--service-account-issuer`, the first.
     pub issuer: Text,
-    /// `--api-audiences`: for whom, when a request does not say.
+    /// `--api-audiences`: the audiences of requests that name none.
     pub audiences: Vec<Text>,
     /// `--service-account-max-token-expiration`, in seconds; 0 for no limit.
     pub max_seconds: i64,
-    /// `--service-account-extend-token-expiration`: how many seconds tokens of pods really live.
+    /// `--service-account-extend-token-expiration`: the real life of pods' tokens, in seconds.
     pub extended: Option<i64>,
 }
 
 /// Signs claims as a compact token.
 pub trait TokenSigner: Send + Sync {
-    /// The token, or why there is none.
+    /// Returns the token, or the reason why there is none.
     fn sign<'a>(&'a self, claims: &'a serde_json::Value) -> BoxFuture<'a, Result<String, String>>;
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct TokenRequest {
     issuer: TokenIssuer,
 }
 
-/// What a token is bound to, beside its account.
+/// The object that a token is bound to, beside its account.
 #[derive(Default)]
 struct Bound {
     pod: Option<(Text, Text)>,
@@ -235,7 +235,7 @@ impl UnstoredHandler for TokenRequest {
     }
 }
 
-/// What the body says of name and namespace must be what the path says.
+/// Checks that name and namespace in the body, if set, are those of the path.
 fn agree(request: &Value, name: &str, namespace: &str) -> Result<(), Status> {
     for (member, said, wanted) in
         [("name", object::name(request), name), ("namespace", object::namespace(request), namespace)]

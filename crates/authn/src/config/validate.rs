@@ -1,4 +1,4 @@
-//! What is checked of a configuration, with kube-apiserver's messages.
+//! Validation of a configuration, with kube-apiserver's messages.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, json, value};

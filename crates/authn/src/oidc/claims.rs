@@ -6,13 +6,13 @@ use binnacle_meta::Text;
 use binnacle_schema::{Object, Value as Tree};
 use serde_json::Value;
 
-/// What expressions look at.
+/// The claims of a token, or its user, as a value for expressions.
 #[derive(Debug)]
 pub(super) struct Claims(Part);
 
 #[derive(Debug)]
 enum Part {
-    /// All that is in it can be named as it is.
+    /// A value in which every member can be named as it is.
     Plain(Tree),
     List(Vec<Part>),
     Escaped(Escaped),

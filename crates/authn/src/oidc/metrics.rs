@@ -1,4 +1,4 @@
-//! What issuers' tokens and keys are counted by, under kube-apiserver's names. Issuers and servers are named by hashes.
+//! Metrics of issuers' tokens and keys, under kube-apiserver's names. Issuers and servers are named by hashes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ pub struct JwtMetrics {
     server: String,
 }
 
-/// Those of one issuer.
+/// The metrics of one issuer.
 pub(super) struct IssuerMetrics {
     all: JwtMetrics,
     issuer: String,
@@ -60,7 +60,7 @@ impl JwtMetrics {
         IssuerMetrics { success: latency("success"), failure: latency("failure"), all: self.clone(), issuer }
     }
 
-    /// Says no more of an issuer that is gone.
+    /// Removes the metrics of an issuer that is gone.
     pub(crate) fn forget(&self, issuer: &str) {
         let issuer = hash(issuer.as_bytes());
         for result in ["success", "failure"] {

@@ -21,7 +21,7 @@ const REFRESH: Duration = Duration::from_secs(1);
 
 pub(super) struct Provider {
     issuer: String,
-    /// Where the discovery document is.
+    /// The URL of the discovery document.
     document: String,
     client: Client,
     metrics: Option<IssuerMetrics>,
@@ -29,7 +29,7 @@ pub(super) struct Provider {
     refreshed: Mutex<Option<Instant>>,
 }
 
-/// What discovery has found.
+/// The results of discovery.
 struct Found {
     keys_url: http::Uri,
     keys: Vec<PublicKey>,
@@ -87,7 +87,7 @@ impl Provider {
         Ok(())
     }
 
-    /// Whether the provider has signed a token. `None` before it was found.
+    /// Verifies the provider's signature of a token. `None` before the provider was found.
     pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
         let found = self.found.load_full()?;
         let Err(error) = verify(token, &found.keys) else { return Some(Ok(())) };
@@ -134,7 +134,7 @@ impl Provider {
     }
 }
 
-/// Whether one of the keys signed a token: the one that it names, or any if it names none.
+/// Verifies a token's signature with the key that it names, or with any if it names none.
 fn verify(token: &Token<'_>, keys: &[PublicKey]) -> Result<(), TokenError> {
     let id = token.key_id();
     let mut outcome = Err(TokenError::Signature);

@@ -1,4 +1,4 @@
-//! Who the claims of a verified token say somebody is, and whether that may be.
+//! The user that the claims of a verified token describe, and the validation of both.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::config::{JwtAuthenticator, PrefixedClaimOrExpression};
 
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// kube-apiserver does these in this order; the first that fails is told.
+/// Makes a user of claims and validates it, in kube-apiserver's order; the first error is returned.
 pub(super) fn user(config: &JwtAuthenticator, rules: &Rules, claims: &Value) -> Result<User, String> {
     let empty = Map::new();
     let raw = claims.as_object().unwrap_or(&empty);

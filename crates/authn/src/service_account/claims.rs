@@ -14,7 +14,7 @@ use crate::AuthnError;
 pub(super) struct Verified {
     pub(super) public: Public,
     pub(super) private: Private,
-    /// What the last check of the objects behind it came to.
+    /// The outcome of the last check of the objects that the token is bound to.
     pub(super) checked: Mutex<Option<Checked>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Legacy {
     pub(super) uid: Text,
 }
 
-/// The objects that were looked at, in order, and who they say this is.
+/// The bound objects that were looked up, in order, and the user that the token is for.
 pub(super) struct Checked {
     pub(super) objects: Vec<Arc<ObjectState>>,
     pub(super) user: Arc<User>,

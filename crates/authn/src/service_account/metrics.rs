@@ -1,4 +1,4 @@
-//! How many tokens of which sort are used.
+//! Counts of the service account tokens that are used, by sort.
 
 use binnacle_metrics::keep;
 use prometheus::{IntCounter, Registry};

@@ -1,5 +1,5 @@
-//! Which node needs which object: from pods that are bound to nodes to what they refer to, and on through claims and
-//! volumes. A question costs a few look-ups however many pods there are.
+//! The graph of objects that each node needs: from pods that are bound to nodes to what they refer to, and on through
+//! claims and volumes. A question costs a few look-ups however many pods there are.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{Metrics, Ready};
 /// The relations of a cluster.
 pub struct NodeGraph {
     state: RwLock<State>,
-    /// Whether each kind has been read once.
+    /// Ready when each kind has been read once.
     pub ready: Ready,
     wanted: watch::Sender<bool>,
     metrics: Option<Arc<Metrics>>,
@@ -31,7 +31,7 @@ pub enum GraphKind {
     ResourceSlice,
 }
 
-/// What a node may ask for.
+/// The kinds of objects that a node may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vertex {
     Pod,
@@ -44,7 +44,7 @@ pub(super) enum Vertex {
 #[derive(Default)]
 struct State {
     pods: ByName<Pod>,
-    /// By kind: on how many pods of which nodes an object is needed.
+    /// By kind: the number of pods, by node, that need an object.
     needed: [ByName<HashMap<Text, u32>>; Referent::COUNT],
     volumes: HashMap<Text, Volume>,
     /// The volumes that need a secret.
@@ -161,7 +161,7 @@ impl NodeGraph {
         }
     }
 
-    /// Whether a node needs an object.
+    /// Returns true if a node needs an object.
     pub(super) fn relates(&self, node: &str, vertex: Vertex, namespace: &str, name: &str) -> bool {
         let state = self.state.read();
         match vertex {
@@ -185,7 +185,7 @@ impl NodeGraph {
 }
 
 impl State {
-    /// Whether that changed something. A pod that is not bound to a node has no place in the graph.
+    /// Returns true if the pod changed the graph. A pod that is not bound to a node has no place in it.
     fn put_pod(&mut self, namespace: &str, name: &str, node: Text, refers: Vec<(Referent, Text)>) -> bool {
         let there = self.pods.get(namespace).and_then(|pods| pods.get(name));
         if there.is_some_and(|pod| pod.node == node && *pod.refers == *refers) {
@@ -207,7 +207,7 @@ impl State {
 
     fn put_volume(&mut self, name: &str, volume: Option<Volume>) {
         self.remove(GraphKind::PersistentVolume, "", name);
-        // One that is not claimed relates to nothing.
+        // A volume without a claim has no relations.
         let Some(volume) = volume else { return };
         for (namespace, secret) in &volume.secrets {
             let volumes = self.secret_volumes.entry(namespace.clone()).or_default().entry(secret.clone()).or_default();
@@ -279,7 +279,7 @@ impl State {
     }
 }
 
-/// Whether that was new.
+/// Returns true if the entry was new.
 fn put_node(map: &mut HashMap<Text, Text>, name: &str, node: &str) -> bool {
     if node.is_empty() {
         return map.remove(name).is_some();

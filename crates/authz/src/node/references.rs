@@ -1,4 +1,4 @@
-//! What a pod or a volume refers to, and thereby lets the pod's node read.
+//! The objects that a pod or a volume refers to, which the pod's node may therefore read.
 
 use binnacle_meta::Text;
 use binnacle_schema::Value;
@@ -26,7 +26,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Names in the pod's namespace, sorted, each once.
 pub(super) fn of_pod(pod: &Value) -> Vec<(Referent, Text)> {
     let mut found = Vec::new();
-    // What a node says of a pod that it runs by itself must not give it rights.
+    // A mirror pod is the node's own statement, which must not give it rights.
     if pod.at(&["metadata", "annotations", MIRROR]).is_some() {
         return found;
     }

@@ -1,4 +1,4 @@
-//! What nodes may do over a small cluster.
+//! The rights of nodes in a small cluster.
 
 use std::sync::Arc;
 
@@ -229,7 +229,7 @@ async fn changes_count_at_once() {
     assert!(may(&n2, "/secrets", "csi/key").await && may(&n2, "/persistentvolumes", "pv").await);
     ask.graph.remove(GraphKind::PersistentVolume, "", "pv");
     assert!(!may(&n2, "/secrets", "csi/key").await);
-    // What was not seen any more is forgotten.
+    // Objects that were not seen any more are removed.
     ask.graph.retain(GraphKind::Pod, |_, name| name == "d");
     ask.graph.retain(GraphKind::VolumeAttachment, |_, _| false);
     assert!(may(&n2, "/persistentvolumeclaims", "ns/other").await && !may(&n1, "/secrets", "ns/s2").await);

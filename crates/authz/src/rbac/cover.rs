@@ -1,4 +1,4 @@
-//! Whether rules allow all that others do: what nobody may grant beyond, and what bootstrap roles may lack.
+//! Coverage of rules by other rules: the limit of what a user may grant, and the rules that bootstrap roles lack.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -55,7 +55,7 @@ fn parts(rule: &Rule) -> Vec<Rule> {
     parts
 }
 
-/// Whether a rule allows all of a part. What a part says nothing of is allowed by every rule.
+/// Returns true if a rule allows all of a part. Fields that the part leaves empty are allowed by every rule.
 fn covers(rule: &Rule, part: &Rule) -> bool {
     let all = |held: &[Text], wanted: &[Text]| wanted.iter().all(|text| held.iter().any(|h| h == text || h == "*"));
     let exactly = |held: &[Text], wanted: &[Text]| wanted.iter().all(|text| held.contains(text));

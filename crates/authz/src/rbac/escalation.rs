@@ -1,4 +1,4 @@
-//! Nobody may grant what they do not hold: the check of those who write roles and bindings.
+//! Prevention of escalation: users who write roles and bindings may not grant rights that they do not have.
 
 use binnacle_meta::{aggregate, go_quote};
 use binnacle_request::User;

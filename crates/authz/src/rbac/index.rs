@@ -18,7 +18,7 @@ use crate::by_name::{ByName, take};
 /// The roles and bindings of a cluster.
 pub struct RbacIndex {
     state: RwLock<State>,
-    /// Whether each of the four kinds has been read once.
+    /// Ready when each of the four kinds has been read once.
     pub ready: Ready,
 }
 
@@ -48,8 +48,8 @@ impl RbacKind {
     }
 }
 
-/// What somebody is given: by namespace and role, each with the bindings that give it, by name. However often a role is
-/// given, its rules are looked at once.
+/// The roles of a user or group: by namespace and role, each with the bindings that grant it, by name. However often a
+/// role is granted, its rules are visited once.
 type Grants = HashMap<Text, BTreeMap<RoleKey, BTreeMap<Text, Arc<Binding>>>>;
 
 #[derive(Default)]
@@ -97,7 +97,7 @@ pub struct RoleRef<'a> {
     pub name: &'a str,
 }
 
-/// Why the rules of a role are not known.
+/// The reason why the rules of a role are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoRole {
     /// There is no role of this name.
@@ -114,7 +114,7 @@ pub(super) enum Visit<'a> {
     Unknown(NoRole),
 }
 
-/// Where a rule comes from; shown as reasons name it.
+/// The binding and the subject that a rule comes from; shown as reasons name them.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     binding: &'a Binding,
@@ -128,17 +128,17 @@ impl Default for RbacIndex {
 }
 
 impl RbacIndex {
-    /// An object that is there now, in version `v1`.
+    /// Adds or replaces an object, in version `v1`.
     pub fn put(&self, kind: RbacKind, object: &Value) {
         self.state.write().put(kind, object);
     }
 
-    /// An object that is gone.
+    /// Removes a deleted object.
     pub fn remove(&self, kind: RbacKind, namespace: &str, name: &str) {
         self.state.write().remove(kind, namespace, name);
     }
 
-    /// Forgets what is not to be kept, by namespace and name.
+    /// Removes the objects that are not to be kept, by namespace and name.
     pub fn retain(&self, kind: RbacKind, keep: impl Fn(&str, &str) -> bool) {
         let mut state = self.state.write();
         for (namespace, name) in state.names(kind) {
@@ -153,7 +153,7 @@ impl RbacIndex {
         self.state.read().rules(role, namespace).cloned()
     }
 
-    /// All rules that apply to somebody in a namespace, and what is not known of them.
+    /// Returns all rules for a user in a namespace, and the roles whose rules are unknown.
     pub fn rules_of(&self, user: &User, namespace: &str) -> (Vec<Rule>, Vec<NoRole>) {
         let (mut rules, mut unknown) = (Vec::new(), Vec::new());
         self.visit(user, namespace, |visit| {
@@ -166,7 +166,7 @@ impl RbacIndex {
         (rules, unknown)
     }
 
-    /// Shows the rules of somebody one by one: those of cluster role bindings, then those of the namespace.
+    /// Visits the rules for a user one by one: those of cluster role bindings, then those of the namespace.
     pub(super) fn visit(&self, user: &User, namespace: &str, mut see: impl FnMut(Visit<'_>) -> ControlFlow<()>) {
         let state = self.state.read();
         let found = || {
@@ -178,7 +178,7 @@ impl RbacIndex {
             for (at, grants) in found().enumerate() {
                 let Some(roles) = grants.get(*scope) else { continue };
                 for (role, bindings) in roles {
-                    // What somebody has as a user need not be looked at again as what a group has.
+                    // A role that the user has already need not be visited again for a group.
                     let mut earlier = found().take(at).filter_map(|grants| grants.get(*scope));
                     if earlier.any(|roles| roles.contains_key(role)) {
                         continue;

@@ -65,7 +65,7 @@ impl Rule {
         ]
     }
 
-    /// Whether the rule allows a request.
+    /// Returns true if the rule allows a request.
     pub fn allows(&self, attributes: &Attributes<'_>) -> bool {
         if !has(&self.verbs, attributes.verb) {
             return false;

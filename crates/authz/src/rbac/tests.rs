@@ -139,7 +139,7 @@ async fn changes_count_at_once() {
     index.remove(RbacKind::RoleBinding, "b", "given");
     index.remove(RbacKind::RoleBinding, "b", "never");
     assert!(!ask(&index, &dora, "list", "b").await.0);
-    // What is not seen any more goes, the other kinds stay.
+    // Objects that are not seen any more are removed, the other kinds stay.
     let alice = User::new("alice", &[]);
     index.retain(RbacKind::ClusterRoleBinding, |_, _| false);
     assert!(!ask(&index, &alice, "list", "").await.0 && ask(&index, &alice, "create", "a").await.0);

@@ -67,7 +67,7 @@ impl Review {
         Bytes::from(json::to_string(&self.value(version)))
     }
 
-    /// What is posted.
+    /// Returns the body of the request.
     pub(super) fn document(&self, version: ReviewVersion) -> Bytes {
         let spec = self.value(version);
         let review = value!({

@@ -163,7 +163,7 @@ async fn questions() {
 async fn failures() {
     for deny_on_error in [false, true] {
         let options = || WebhookOptions { deny_on_error, ..options() };
-        // One that is down for a moment is asked again; a refusal is not.
+        // A webhook that is down for a moment is called again; a refusal is not.
         let rig = Rig::answering(options(), 500, "boom", OK).await;
         let error = rig.ask().await.unwrap_err();
         assert_eq!(error.message, "an error on the server (\"boom\") has prevented the request from succeeding");
@@ -205,7 +205,7 @@ async fn remembering() {
         let rig = Rig::answering(WebhookOptions { authorized_ttl, unauthorized_ttl, ..options() }, 200, body, OK).await;
         assert_eq!(rig.ask().await, rig.ask().await);
         assert_eq!(rig.calls.load(Ordering::Relaxed), asked, "{body}");
-        // Somebody else is somebody else, and long questions are not remembered.
+        // Another user is asked about anew, and long reviews are not remembered.
         let (other, long) = (User::new("alic", &["e", "g"]), "x".repeat(10_000));
         rig.webhook.authorize(&list(&other)).await.unwrap();
         for _ in 0..2 {

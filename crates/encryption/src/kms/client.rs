@@ -61,7 +61,7 @@ pub(crate) struct EncryptResponse {
 pub(crate) struct Client {
     plugin: Plugin,
     timeout: Duration,
-    /// Of the provider.
+    /// The name of the provider.
     name: String,
     metrics: Metrics,
 }

@@ -15,7 +15,7 @@ use super::seed::DataKey;
 use crate::metrics::{Direction, Metrics};
 use crate::transform::{Opened, TransformError};
 
-/// How long a seed that was decrypted is kept after its last use.
+/// The time for which a decrypted seed is kept after its last use.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// There are about as many as key changes and restarts of servers; this bounds what a damaged store may cost.
 const MOST_KEPT: usize = 10_000;
@@ -23,7 +23,7 @@ const MAX_ANNOTATIONS: usize = 32 * 1024;
 const MAX_KEY_ID: usize = 1024;
 const MAX_SOURCE: usize = 1024;
 
-/// How to get from the decrypted source to the data key.
+/// The types of sources: the data key itself, or a seed of data keys.
 pub(crate) const SOURCE_KEY: i32 = 0;
 pub(crate) const SOURCE_SEED: i32 = 1;
 
@@ -42,7 +42,7 @@ pub(crate) struct EncryptedObject {
 }
 
 impl EncryptedObject {
-    /// What kube-apiserver checks of everything read and written.
+    /// Checks an object as kube-apiserver checks everything read and written.
     pub(crate) fn validate(&self) -> Result<(), TransformError> {
         let wrong = |why: String| Err(TransformError::new(why));
         if ![SOURCE_KEY, SOURCE_SEED].contains(&self.source_type) {

@@ -18,14 +18,14 @@ use crate::config::Kms;
 use crate::metrics::Metrics;
 use crate::transform::TransformError;
 
-/// How often the plugin is asked how it is, while it is well and while it is not.
+/// The intervals of status requests to the plugin, while it is well and while it is not.
 const ASK_WELL: Duration = Duration::from_secs(60);
 const ASK_UNWELL: Duration = Duration::from_secs(10);
-/// How long an answer to a health check is good for.
+/// The times for which an answer to a health check is valid.
 const ANSWER_WELL: Duration = Duration::from_secs(20);
 const ANSWER_UNWELL: Duration = Duration::from_secs(3);
-/// How long may be written under a seed after the plugin last said that its key is the current one. An administrator
-/// who changes the key knows that nothing is written under the old one after that time.
+/// The time for which values are written under a seed after the plugin last confirmed its key as the current one. An
+/// administrator who changes the key knows that nothing is written under the old one after that time.
 const WRITE_AT_MOST: Duration = Duration::from_secs(3 * 60);
 
 /// A plugin in use. Dropping the last handle ends its background questions.
@@ -44,7 +44,7 @@ struct Probe {
     answer: Option<(Result<(), String>, Instant)>,
 }
 
-/// What values are written under.
+/// The seed that values are written under.
 pub(crate) struct Current {
     pub key: Arc<DataKey>,
     /// Without data.
@@ -225,7 +225,7 @@ impl Plugin {
         &self.name
     }
 
-    /// What is written under now.
+    /// Returns the seed that values are written under now.
     pub(crate) fn current(&self) -> Result<Arc<Current>, TransformError> {
         self.current.read().clone().ok_or_else(|| TransformError::new("got unexpected nil transformer"))
     }

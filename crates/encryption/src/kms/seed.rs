@@ -10,7 +10,7 @@ use crate::transform::TransformError;
 /// Bytes of the seed, of what stands in front of each value, and of the keys.
 const SIZE: usize = 32;
 
-/// What the plugin decrypted.
+/// The seed or key that the plugin decrypted.
 pub(crate) enum DataKey {
     Seed(Hkdf<Sha256>),
     /// The key itself, as older servers wrote.

@@ -26,7 +26,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         Deleted::Gone(stored) => (stored, true),
         Deleted::Pending(stored) => (stored, false),
     };
-    // Who asked for cascading in the old way is told by 202 that it goes on.
+    // With the old option for cascading, 202 says that the deletion goes on.
     let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
     if !gone || resource.description.returns_deleted_object {
         return respond::object(&resource, output, include, code, stored.object);
@@ -35,7 +35,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     Ok(respond::status(output, code, &status))
 }
 
-/// Deletes what cannot be read, for whoever has the permission for that beside the one to delete.
+/// Deletes an object that cannot be read, which takes a permission of its own beside the one to delete.
 async fn delete_unreadable(call: Call, output: Output) -> Answer {
     call.request.record.annotate("apiserver.k8s.io/unsafe-delete-ignore-read-error", "");
     let resource = Arc::clone(&call.resource);
@@ -117,7 +117,7 @@ fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
 
 /// Options may name any group version, and no other kind.
 fn check_type(api_version: &str, kind: &str) -> Result<(), Status> {
-    // What kube-apiserver knows of where it decodes options.
+    // The kinds that kube-apiserver knows where it decodes options.
     const OPTIONS: [&str; 10] = [
         "WatchEvent",
         "ListOptions",

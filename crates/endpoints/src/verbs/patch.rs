@@ -53,7 +53,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         Ok(resource.sent(object))
     };
     let updated = match kind {
-        // Which is nothing without its notes.
+        // Server-side apply cannot do without managed fields.
         PatchType::Apply => resource.update(&context, &name, &options, &mut change).await?,
         _ => managed::update(&context, &resource, &name, &options, &mut change).await?,
     };
@@ -65,7 +65,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
 const CUSTOM_PATCHES: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// What the body of a patch is.
+/// Returns the type of a patch's body.
 ///
 /// Errors: 415, for custom resources in the words of the handler: no router comes before it.
 pub(crate) fn patch_type(call: &Call) -> Result<PatchType, Status> {
@@ -209,7 +209,7 @@ impl Configuration {
     }
 }
 
-/// Why a configuration was not applied: fields of others, or what the schema refuses.
+/// Returns the status for a configuration that was not applied: because of conflicts, or by the schema.
 pub(crate) fn refused(error: &apply::ApplyError) -> Status {
     match error {
         apply::ApplyError::Failed(why) => Status::unknown(500, why),

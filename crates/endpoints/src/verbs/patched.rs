@@ -92,7 +92,7 @@ impl Patch {
             (_, None) => as_it_says(patched, expected),
         };
         let mut decoded = decode(apply()?);
-        // What is told first depends on the order, which does not matter otherwise.
+        // The order of members decides which finding comes first, and nothing else.
         if decoded.as_ref().map_or(true, |decoded| decoded.findings.len() > 1) {
             let mut again = apply()?;
             match self.content {
@@ -268,7 +268,7 @@ fn sort_merged(value: &mut Value, live: &Value, patch: &Value) {
     let changes = match (live, patch) {
         (Value::Object(_), Value::Object(changes)) => changes,
         (Value::Object(_), _) => return,
-        // What is new was looked through for nulls.
+        // A new value was searched for nulls, and so is sorted as a whole.
         _ => return sort_all(value),
     };
     let Some(members) = value.as_object_mut() else { return };

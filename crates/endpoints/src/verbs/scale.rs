@@ -188,7 +188,7 @@ async fn write(call: Call, context: Context, output: Output, params: &WriteParam
     respond_scale(&call, output, &updated.stored.object)
 }
 
-/// Where the versions of the workload's kind have their replicas, which may be nowhere.
+/// Returns the path of the replicas, if any, in each version of the workload's kind.
 pub(super) fn replicas_by_version<'a>(
     fields: Option<&'a ScaleFields>,
     api_version: &'a str,
@@ -199,12 +199,12 @@ pub(super) fn replicas_by_version<'a>(
     }
 }
 
-/// Where a workload has its replicas, with dots.
+/// Returns the dotted path of a workload's replicas.
 pub(super) fn replicas_path(fields: Option<&ScaleFields>) -> String {
     fields.map_or("spec.replicas".to_owned(), |fields| fields.spec_replicas.join("."))
 }
 
-/// What is above the replicas of a custom resource must be objects, where it is there.
+/// Checks that the parents of a custom resource's replicas are objects, as far as they exist.
 fn check_parents(fields: Option<&ScaleFields>, workload: &Value) -> Result<(), Status> {
     let Some([parents @ .., _]) = fields.map(|fields| &fields.spec_replicas[..]) else { return Ok(()) };
     let mut found = workload;

@@ -16,7 +16,7 @@ use super::scale::{GROUP, KIND, VERSION, replicas_by_version, scale_of, set_repl
 pub(super) struct AsScale {
     inner: Arc<dyn Admission>,
     fields: Option<ScaleFields>,
-    /// Of the workload's version, for managed fields.
+    /// The workload's version, for managed fields.
     api_version: String,
 }
 
@@ -59,7 +59,7 @@ impl Admission for AsScale {
             let mut scale = self.scale(object)?;
             let before = scale.int_at(&["spec", "replicas"]);
             self.inner.mutate(&attributes_of_scale(attributes), &mut scale, old.as_ref(), notes).await?;
-            // Nothing else of a scale is written.
+            // Only the replicas of a scale are written.
             let replicas = scale.int_at(&["spec", "replicas"]);
             if replicas != before {
                 validate(&scale)?;

@@ -60,7 +60,7 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
     Ok(response)
 }
 
-/// Where the watch begins; the error is the message about a version that is none.
+/// Returns the start of the watch; the error is the message about an invalid resourceVersion.
 fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
     let text = params.resource_version.as_str();
     let version = if text.is_empty() { None } else { Some(params::resource_version(text)?) };
@@ -75,7 +75,7 @@ fn start(params: &CollectionParams) -> Result<WatchFrom, String> {
     })
 }
 
-/// Something between 0 and `below`, from the bits of a random id.
+/// Returns a random number below `below` in nanoseconds, from the keys of a new hasher.
 fn rand_nanos(below: Duration) -> u64 {
     let random = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), 0u8);
     random % (below.as_nanos() as u64).max(1)

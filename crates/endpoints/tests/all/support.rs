@@ -21,7 +21,7 @@ use serde_json::Value as Json;
 pub(crate) struct Server {
     api: Api,
     shutdown: Shutdown,
-    /// Nothing shuts down while it is there.
+    /// The server does not shut down while it is held.
     _trigger: ShutdownTrigger,
 }
 

@@ -1,4 +1,4 @@
-//! What differs between two objects, as sets of fields.
+//! Differences between two objects, as sets of fields.
 
 use std::cmp::Ordering;
 
@@ -30,7 +30,7 @@ impl Comparison {
     }
 }
 
-/// Fields of which nobody is ever noted as the manager: below `metadata`.
+/// Fields that never have a manager: below `metadata`.
 pub(super) const UNTRACKED_METADATA: [&str; 9] = [
     "name",
     "namespace",
@@ -52,7 +52,7 @@ pub(super) fn objects(shape: Shape<'_>, old: &Value, new: &Value, skip: &[Text])
     })
 }
 
-/// Where in an object a struct stands.
+/// The position of a struct in an object.
 #[derive(Clone, Copy)]
 enum Level<'l> {
     Root(&'l [Text]),
@@ -77,7 +77,7 @@ impl<'l> Level<'l> {
     }
 }
 
-/// What was found at one place and below it.
+/// The differences at one place and below it.
 #[derive(Default)]
 struct Difference {
     changed: Part,
@@ -165,7 +165,7 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
     }
 }
 
-/// Where the schema is silent each side is taken for what it is, and a change of kind for a change of both.
+/// Without a schema each side is taken for what it is, and a change of kind for a change of both.
 fn compare_deduced(old: Option<&Value>, new: Option<&Value>) -> Result<Difference, SchemaErrors> {
     let as_kind = |kind: Kind| match kind {
         Kind::Map | Kind::Any => {
@@ -235,7 +235,7 @@ fn compare_members(
 struct Members<'w, 's> {
     shape: Shape<'s>,
     level: Level<'w>,
-    /// Whether there is a struct on the old side, and on the new one: if so, fields that Go always shows are there.
+    /// True for the old and the new side when it has a struct: if so, fields that Go always shows are there.
     typed: (bool, bool),
     /// The index at which the next field of a struct is expected.
     hint: usize,

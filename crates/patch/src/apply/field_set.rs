@@ -13,7 +13,7 @@ pub(super) fn of_value(shape: Shape<'_>, value: &Value) -> Set {
     below(shape, value).1
 }
 
-/// Whether the place itself is a member, and what is below it.
+/// Returns true if the place itself is a member, and the members below it.
 fn below(shape: Shape<'_>, value: &Value) -> (bool, Set) {
     match shape {
         shape if shape.is_leaf() => (true, Set::default()),

@@ -9,7 +9,7 @@ use super::set::{Node, Set};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadFields;
 
-/// How deep a set may nest: more than any object may.
+/// The greatest depth of a set: more than any object may have.
 const MAX_DEPTH: usize = 300;
 
 /// Reads a set. Elements of an unknown kind are left out, as kube-apiserver does.
@@ -23,15 +23,15 @@ pub(super) fn parse(text: &str) -> Result<Set, BadFields> {
     Ok(children)
 }
 
-/// Whether a text that the server wrote may have a member in common with `set`, or members below a leaf of it: much
-/// cheaper than reading all of it.
+/// Returns true if a text that the server wrote may have a member in common with `set`, or members below a leaf of it:
+/// much cheaper than reading all of it.
 pub(super) fn meets(text: &str, set: &Set) -> bool {
     let mut reader = Reader { text, at: 0 };
-    // What cannot be read counts as meeting, so that it is looked at more closely.
+    // A text that cannot be read counts as meeting, so that it is looked at more closely.
     !set.is_empty() && reader.meets(set, MAX_DEPTH).unwrap_or(true)
 }
 
-/// Whether a text that the server wrote has all members of `set`, and as leaves those that are leaves there.
+/// Returns true if a text that the server wrote has all members of `set`, and as leaves those that are leaves there.
 pub(super) fn holds(text: &str, set: &Set) -> bool {
     Reader { text, at: 0 }.holds(set, MAX_DEPTH).unwrap_or(false)
 }
@@ -318,7 +318,7 @@ mod tests {
         ] {
             let set = parse(other).unwrap();
             assert_eq!(holds(text, &set), want, "{other}");
-            // What is held comes back when it has been taken.
+            // Members that were subtracted come back with the union.
             let mut less = whole.clone();
             less.subtract(&set);
             assert!(!want || less.union(&set) == whole, "{other}");

@@ -9,7 +9,7 @@ use super::{Update, compare, field_set, validate};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// How many bytes all annotations of an object may have.
+/// The size limit for all annotations of an object, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// The manager for whom this is done.

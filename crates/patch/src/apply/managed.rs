@@ -8,11 +8,11 @@ use super::fields;
 use super::set::Set;
 use super::shape::Shape;
 
-/// What one manager owns in one version of the object.
+/// The fields that one manager owns in one version of the object.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) manager: Text,
-    /// By server-side apply, not by other writes.
+    /// True for server-side apply, false for other writes.
     pub(super) applied: bool,
     pub(super) api_version: Text,
     pub(super) subresource: Text,
@@ -28,13 +28,13 @@ pub(super) enum Owned {
     Set(Set),
 }
 
-/// Up to so many managers are remembered for their updates.
+/// The most managers that are remembered for their updates.
 const MAX_UPDATERS: usize = 10;
 
-/// Who owns what older managers owned.
+/// The manager that owns the fields of older managers.
 const OLD_UPDATES: &str = "ancient-changes";
 
-/// How much of a set a complaint shows.
+/// The number of bytes of a set that an error shows.
 const MAX_SHOWN: usize = 1024;
 
 /// The manager of requests that name none.
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// Whether both speak of the same manager. One that applies has one entry whatever version it applies in.
+    /// Returns true if both are of the same manager. One that applies has one entry whatever version it applies in.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.manager == other.manager
             && self.applied == other.applied
@@ -63,7 +63,7 @@ impl Entry {
             && self.subresource == other.subresource
     }
 
-    /// The set, read if need be. Text that the server wrote can be read; what cannot counts as nothing.
+    /// Returns the set, parsed if need be. Text that the server wrote can be parsed; any other counts as empty.
     pub(super) fn set(&mut self) -> &mut Set {
         if let Owned::Text(text) = &self.owned {
             self.owned = Owned::Set(fields::parse(text).unwrap_or_default());
@@ -85,7 +85,7 @@ impl Entry {
         }
     }
 
-    /// Whether the changed fields are the manager's and the removed ones are not: then it goes on owning what it owns.
+    /// Returns true if the changed fields are the manager's and the removed ones are not: then its set stays the same.
     pub(super) fn keeps(&self, changes: &Comparison) -> bool {
         match &self.owned {
             Owned::Text(text) => fields::holds(text, &changes.changed) && !fields::meets(text, &changes.removed),

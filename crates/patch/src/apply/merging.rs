@@ -9,13 +9,13 @@ use super::schema_error::SchemaErrors;
 use super::set::Set;
 use super::shape::{Kind, Relation, Shape};
 
-/// `live` with all that `config` says in its place. `None` where nothing is left.
+/// Returns `live` with the values of `config` laid over it; `None` where nothing is left.
 pub(super) fn merge(
     shape: Shape<'_>,
     live: Option<&Value>,
     config: Option<&Value>,
 ) -> Result<Option<Value>, SchemaErrors> {
-    // Where the schema is silent, what the configuration holds decides; lists and scalars replace.
+    // Without a schema, the kind of the configuration's value decides; lists and scalars replace.
     let leaf = match shape {
         Shape::Deduced => matches!(config.or(live).map(Kind::of), Some(Kind::Scalar | Kind::List) | None),
         _ => shape.is_leaf(),
@@ -27,7 +27,7 @@ pub(super) fn merge(
     };
     if leaf || (empty(live) && empty(config)) {
         let mut kept = config.or(live).cloned();
-        // What is written anew is written as a tree, whatever the text was.
+        // A value that is written anew is written as a tree, whatever the text was.
         if let (Shape::Opaque, Some(value)) = (shape, &mut kept) {
             json::unpack(value);
         }

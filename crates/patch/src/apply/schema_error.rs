@@ -1,4 +1,4 @@
-//! Where a tree does not follow its schema, in the words of kube-apiserver's merge library.
+//! Violations of the schema by a tree, in the words of kube-apiserver's merge library.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use binnacle_meta::{FieldErrors, bounded_text};
 
 use super::element::PathElement;
 
-/// As many are told as of the errors of validation; one more is kept, which says that there are more.
+/// The number of errors that are shown, as of validation; one more is kept, to show that there are more.
 const SHOWN: usize = FieldErrors::SHOWN;
-/// How long the path and the message of one may be.
+/// The longest path and message of an error, in bytes.
 const MAX_TEXT: usize = 1 << 10;
 
 /// One or more findings, each with the path to it.

@@ -21,10 +21,10 @@ pub struct Apply<'a> {
     pub versions: &'a dyn Versions,
 }
 
-/// Who is noted for what was there before anybody was noted.
+/// The manager of the fields that an object had before it had managers.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// The object that `live` (`None` where there is none yet) becomes when `config` is applied, with its
+/// Returns the object that `live` (`None` where there is none yet) becomes when `config` is applied, with its
 /// `metadata.managedFields`.
 ///
 /// `live` is as decoded, in the version of the request; `config` as it came from the client. The result holds the
@@ -82,7 +82,7 @@ pub fn described(config: &Value) -> String {
     format!("{namespace}/{name}; {}/{}, Kind={}", kind.group, kind.version, config.str_at(&["kind"]))
 }
 
-/// Why an attempt came to nothing.
+/// The reason why an attempt failed.
 pub(super) enum Refused {
     Conflicts(Vec<Found>),
     Failed(String),

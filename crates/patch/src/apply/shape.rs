@@ -1,4 +1,4 @@
-//! What server-side apply makes of the schema: which values are leaves, and how elements of lists are told apart.
+//! The schema as server-side apply sees it: the values that are leaves, and the identity of list elements.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,13 @@ use binnacle_schema::{Field, Limits, ListType, Message, Presence, Ty, Value, jso
 
 use super::element::PathElement;
 
-/// How a value at some place is treated.
+/// The treatment of a value at some place.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape<'s> {
     Scalar(&'s Ty),
     /// Any value, owned as a whole.
     Opaque,
-    /// Whatever the value turns out to be: objects member by member, lists and scalars as a whole.
+    /// By the value itself: objects member by member, lists and scalars as a whole.
     Deduced,
     Struct {
         message: &'s Message,
@@ -29,7 +29,7 @@ pub(super) enum Shape<'s> {
     },
 }
 
-/// How elements of a list are told apart.
+/// The identity of a list's elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Relation<'s> {
     Atomic,
@@ -37,13 +37,13 @@ pub(super) enum Relation<'s> {
     Keys(&'s [Text]),
 }
 
-/// What kind of value stands at a place whose shape is not fixed.
+/// The kind of a value at a place whose shape is not fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Scalar,
     List,
     Map,
-    /// Not to be told: null.
+    /// Null, which may be of any kind.
     Any,
 }
 
@@ -52,7 +52,7 @@ impl<'s> Shape<'s> {
         Self::Struct { message, atomic: message.atomic }
     }
 
-    /// The field's own word about its type counts more than the type's.
+    /// The field's own list type comes before that of its type.
     pub(super) fn of_field(field: &'s Field) -> Self {
         match Self::of_type(&field.ty) {
             Self::Struct { message, atomic } => {
@@ -89,7 +89,7 @@ impl<'s> Shape<'s> {
         }
     }
 
-    /// Whether the value is owned as a whole.
+    /// Returns true if the value is owned as a whole.
     pub(super) fn is_leaf(&self) -> bool {
         match self {
             Self::Scalar(_) | Self::Opaque => true,
@@ -132,7 +132,7 @@ impl<'s> Relation<'s> {
         }
     }
 
-    /// What tells `item` apart from the other elements, or why nothing does.
+    /// Returns the path element that identifies `item` among the elements; the error says why there is none.
     pub(super) fn identify(self, element: &Ty, item: &Value) -> Result<PathElement, String> {
         match (self, item) {
             (Self::Atomic, _) => Err("invalid indexing of non-associative list".to_owned()),
@@ -191,8 +191,8 @@ impl Kind {
     }
 }
 
-/// What the Go server holds in a field of a typed struct that nobody set, as it shows in comparisons; `None` for
-/// fields that do not show.
+/// Returns the value that an unset field of a typed struct has in Go, as it shows in comparisons; `None` for fields
+/// that do not show.
 ///
 /// A zero struct is the empty object: its own fields that always show are found when one looks into it.
 pub(super) fn zero(field: &Field) -> Option<&'static Value> {

@@ -1,4 +1,4 @@
-//! Writes that change nothing but the times of managers are no writes.
+//! Detection of writes that change only the times of managers.
 
 use binnacle_schema::{Object, Value};
 
@@ -27,7 +27,7 @@ pub fn keep_unchanged_times(live: &Value, object: &mut Value) {
     }
 }
 
-/// Whether two objects are equal, members aside of which `passes` says that they may differ.
+/// Returns true if two objects are equal except for members that may differ by `passes`.
 fn equal_but(a: &Value, b: &Value, passes: impl Fn(&str, Option<&Value>, Option<&Value>) -> bool) -> bool {
     let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
     let same = |name: &str, a: Option<&Value>, b: Option<&Value>| a == b || passes(name, a, b);

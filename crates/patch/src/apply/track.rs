@@ -31,7 +31,7 @@ fn track(update: &Update<'_>, live: Option<&Value>, object: &mut Value, versions
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let sent = metadata.remove("managedFields");
     let entries = known_entries(update, live, sent.as_ref());
-    // Nobody is noted of objects that are there and of which nobody was noted so far.
+    // An existing object without managers gets none.
     if entries.is_empty() && live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty()) {
         return;
     }
@@ -89,7 +89,7 @@ pub(super) fn updated(
     let changes = changes(update, old, new)?;
     let mut own = Entry::new(update.manager, false, update.api_version, update.subresource);
     own.time = Some(Time::from_unix(update.now, 0).to_string().into());
-    // Who writes the same fields again and again, as controllers do, needs no reading of what they own.
+    // A manager that writes the same fields again and again, as controllers do, keeps its set unread.
     let keeps = |entry: &Entry| !changes.changed.is_empty() && entry.is_same(&own) && entry.keeps(&changes);
     let kept = entries.iter().position(keeps).map(|at| entries.swap_remove(at));
     take_from_others(update, &mut entries, &changes, old, new, versions)?;
@@ -110,7 +110,7 @@ pub(super) fn updated(
     Ok(entries)
 }
 
-/// What differs, without what the endpoint puts back.
+/// Returns the differences, without the fields that the endpoint resets.
 pub(super) fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<Comparison, SchemaErrors> {
     let shape = Shape::of_message(update.message);
     // Objects of built-in kinds, whose messages have names, were decoded as such. Custom resources may be anything.
@@ -128,7 +128,7 @@ pub(super) fn changes(update: &Update<'_>, old: &Value, new: &Value) -> Result<C
     Ok(changes)
 }
 
-/// The fields that nobody is ever noted for.
+/// Returns the fields that never have a manager.
 pub(super) fn untracked() -> Set {
     let field = |name: &str| PathElement::Field(name.into());
     let mut set = reset_fields(&["apiVersion", "kind", "metadata"]);
@@ -187,7 +187,7 @@ fn take_from_others(
     failure.map_or(Ok(()), Err)
 }
 
-/// What differs in another version; `None` where that is no longer served.
+/// Returns the differences in another version; `None` where that is no longer served.
 pub(super) fn in_version(
     update: &Update<'_>,
     versions: &dyn Versions,

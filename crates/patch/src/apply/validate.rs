@@ -1,4 +1,4 @@
-//! Whether a configuration follows the schema, as far as merging rests on it.
+//! Validation of a configuration against the schema, as far as merging rests on it.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn check_members(shape: Shape<'_>, object: &Object, path: &mut Vec<PathElement>,
             Some(member) => check(member, value, path, errors),
             None => {
                 errors.push(path, "field not declared in schema");
-                // Nothing more is said of these members, as in kube-apiserver.
+                // No further errors are reported of these members, as by kube-apiserver.
                 path.pop();
                 return;
             }

@@ -1,5 +1,5 @@
-//! How deep a document nests while steps change it. A patch within all other limits could stack values up by `add`,
-//! `copy` and `move` until whoever walks the tree runs out of stack; kube-apiserver leaves that to its decoder.
+//! The depth of a document while steps change it. A patch within all other limits could nest values by `add`, `copy`
+//! and `move` until a walk over the tree runs out of stack; kube-apiserver leaves that to its decoder.
 
 use binnacle_schema::{Limits, Value};
 
@@ -9,7 +9,7 @@ use super::{Failed, Operation};
 /// for dozens of steps of any honest patch.
 const MAX_COUNTS: usize = 64;
 
-/// An upper bound of how deep the document nests.
+/// An upper bound of the document's depth.
 pub(super) struct Nesting {
     at_most: usize,
     counts: usize,
@@ -20,8 +20,8 @@ impl Nesting {
         Self { at_most: depth(document), counts: 0 }
     }
 
-    /// Takes note of what a step adds, before it does; fails where the document could come to nest deeper than decoders
-    /// read.
+    /// Counts the depth that a step adds, before it is applied; fails where the document could nest deeper than
+    /// decoders read.
     pub(super) fn allows(&mut self, operation: &Operation, document: &Value) -> Result<(), Failed> {
         let limit = Limits::default().max_depth;
         let mut after = self.after(operation);

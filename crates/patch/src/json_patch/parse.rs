@@ -5,17 +5,17 @@ use binnacle_schema::{Finding, Findings, Limits, Object, Value, json};
 
 use super::{Operation, Patch};
 
-/// How many operations a patch may have.
+/// The most operations of a patch.
 const MAX_OPERATIONS: usize = 10_000;
 
-/// How refusals name what was expected.
+/// The names of expected types in errors.
 struct Words {
     prefix: &'static str,
     patch: &'static str,
     operation: &'static str,
 }
 
-/// Where fields are validated, kube-apiserver reads a patch with types of its own first.
+/// With field validation, kube-apiserver reads a patch with types of its own first.
 const VALIDATED: Words =
     Words { prefix: "error decoding patch: ", patch: "[]handlers.jsonPatchOp", operation: "handlers.jsonPatchOp" };
 /// Otherwise the library that applies it does, and looks at the members of an operation only when it gets there.
@@ -104,7 +104,7 @@ fn check_members(at: usize, object: &Object, found: &mut Vec<(usize, Finding)>, 
     }
 }
 
-/// What Go's JSON decoder calls the type of a value.
+/// Returns the name of a value's type in Go's JSON decoder.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,4 +1,4 @@
-//! Why a strategic merge patch cannot be applied, in kube-apiserver's words.
+//! Errors of strategic merge patches, in kube-apiserver's words.
 
 use binnacle_meta::Status;
 use binnacle_schema::{Object, Value};
@@ -19,7 +19,7 @@ enum Kind {
     Format,
     /// 422, the reason kept back.
     Unprocessable,
-    /// Whatever else goes wrong: 500.
+    /// Any other error: 500.
     Other,
 }
 

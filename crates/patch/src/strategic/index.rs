@@ -6,7 +6,7 @@ use binnacle_schema::Value;
 
 use crate::order::Ordered;
 
-/// Where elements stand in a list: of equal ones the first.
+/// The positions of elements in a list: of equal ones the first.
 #[derive(Debug)]
 pub(super) struct Index<'k> {
     key: &'k str,

@@ -6,14 +6,14 @@ use super::index::Index;
 use super::meta::Meta;
 use super::{DIRECTIVE, StrategicError, merge_map, order};
 
-/// What a list holds: all its elements are of one type.
+/// The type of a list's elements, which is one for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     Maps,
     Scalars,
 }
 
-/// The one type of all elements of two lists.
+/// Returns the type of all elements of two lists.
 pub(super) fn element_type(original: &[Value], patch: &[Value]) -> Result<Elements, StrategicError> {
     let mut all = original.iter().chain(patch);
     let Some(first) = all.next() else {

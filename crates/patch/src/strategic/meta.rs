@@ -1,4 +1,4 @@
-//! What the schema says to strategic merge patch.
+//! The schema as strategic merge patch sees it.
 
 use binnacle_meta::go_quote;
 use binnacle_schema::{Field, Message, Ty};
@@ -11,7 +11,7 @@ pub(super) enum Meta<'s> {
     Struct(&'s Message),
     /// A struct of Go that shows no fields in JSON, by its name.
     Bare(&'static str),
-    /// Something else, by what Go calls its kind.
+    /// Any other type, by the name of its kind in Go.
     Kind(&'static str),
 }
 
@@ -49,7 +49,7 @@ impl<'s> Meta<'s> {
         }
     }
 
-    /// What Go calls the kind of the type.
+    /// Returns Go's name for the kind of the type.
     pub(super) fn kind(self) -> &'static str {
         match self {
             Self::Struct(_) | Self::Bare(_) => "struct",

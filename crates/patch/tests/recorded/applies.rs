@@ -7,7 +7,7 @@ use binnacle_schema::{Message, Value, json};
 
 use crate::cases::{FILLED, Request, cases, content, decoded, entries, finished, message, update};
 
-/// All that was recorded was written in one version.
+/// All recorded writes are in one version.
 struct OneVersion;
 
 impl Versions for OneVersion {

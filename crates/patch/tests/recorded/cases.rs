@@ -37,7 +37,7 @@ pub(crate) fn cases(area: &str) -> Option<Vec<Value>> {
         println!("skipped: no {}", path.display());
         return None;
     };
-    // What the recording made nameless gets a value of its type again.
+    // Placeholders of the recording become values of their types again.
     let text = text.replace("\"<time>\"", &format!("\"{NOW}\"")).replace("<time>", NOW);
     let text = text.replace("<microtime>", "2026-01-02T03:04:05.000000Z");
     let text = (1..9).fold(text, |text, n| text.replace(&format!("\"<nodeport:{n}>\""), &format!("{}", 30000 + n)));
@@ -142,7 +142,7 @@ pub(crate) fn finished(object: Value, live: Option<&Value>, message: &Message) -
     object
 }
 
-/// What an object is apart from what the server keeps of its own.
+/// Returns an object without the fields that the server keeps.
 pub(crate) fn content(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {

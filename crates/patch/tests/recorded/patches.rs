@@ -8,7 +8,7 @@ use binnacle_schema::{Value, json};
 
 use crate::cases::{FILLED, Request, cases, content, decoded, finished, message};
 
-/// What a patch makes of an object; `None` for content types that are no patches of these kinds.
+/// Applies a patch to an object; `None` for content types that are no patches of these kinds.
 fn patched(content_type: &str, live: &Value, patch: &Value) -> Option<Result<Value, Status>> {
     let live = live.clone();
     Some(match content_type {

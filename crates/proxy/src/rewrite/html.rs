@@ -6,7 +6,7 @@ use super::OwnedLinks;
 /// A tag that is longer passes as it is.
 const MAX_TAG: usize = 64 * 1024;
 
-/// Which attributes of which elements are links (<https://www.w3.org/TR/html4/index/attributes.html> and HTML 5).
+/// The attributes of elements that are links (<https://www.w3.org/TR/html4/index/attributes.html> and HTML 5).
 const LINKS: &[(&str, &[&str])] = &[
     ("a", &["href"]),
     ("applet", &["codebase"]),
@@ -66,7 +66,7 @@ enum State {
     },
 }
 
-/// Where in a start tag.
+/// The position in a start tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Name,
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Whatever a page is, and however it is cut: the same comes out, and a page without links is left alone.
+    /// The output is the same however a page is cut, and a page without links is left alone.
     #[test]
     fn any_page() {
         let pieces = ["<a href=\"/x\"", "<", ">", "/", "!--", "-->", "script", "\"", "'", "=", " ", "x", "</", "&"];

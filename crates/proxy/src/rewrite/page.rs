@@ -44,7 +44,7 @@ struct Page {
     body: Body,
     codec: Codec,
     rewriter: Rewriter,
-    /// What has come and is not unpacked yet.
+    /// Bytes of the body that are not unpacked yet.
     waiting: Bytes,
     done: bool,
 }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::Headers;
 use super::headers::{Packer, Unpacker};
 
-/// What is read at once of a data frame; longer ones come in pieces.
+/// The most bytes of a data frame that are read at once; longer ones come in pieces.
 const PIECE: usize = 32 * 1024;
 /// Control frames have a few hundred bytes here; the protocol allows 16 MiB.
 const MAX_CONTROL: usize = 64 * 1024;
@@ -23,7 +23,7 @@ const HEADERS: u16 = 8;
 const FIN: u8 = 1;
 const MAX_ID: u32 = 0x7fff_ffff;
 
-/// What one side says.
+/// A frame of either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// Opens a stream; `fin` says that its opener will send nothing on it.
@@ -55,7 +55,7 @@ pub enum Frame {
     Other,
 }
 
-/// Why a stream was reset.
+/// The status with which a stream was reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset(pub u32);
 
@@ -78,7 +78,7 @@ pub enum FrameError {
 pub struct Reader<R> {
     stream: R,
     unpacker: Unpacker,
-    /// Of a data frame that is read in pieces: the stream, whether it ends with this frame, and what is left.
+    /// The rest of a data frame that is read in pieces: the stream, true if the frame ends it, and the bytes left.
     rest: Option<(u32, bool, usize)>,
 }
 

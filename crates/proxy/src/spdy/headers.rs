@@ -7,7 +7,7 @@ use super::frame::FrameError;
 
 /// The words that both sides know beforehand (section 2.6.10.1 of the draft).
 const DICTIONARY: &[u8] = include_bytes!("dictionary.bin");
-/// What the headers of one frame may come to, unpacked. Those of this world have some hundred bytes.
+/// The largest unpacked size of one frame's headers. In practice they have some hundred bytes.
 const MAX_BLOCK: usize = 64 * 1024;
 const MAX_HEADERS: usize = 100;
 
@@ -146,7 +146,7 @@ mod tests {
         }
         let packed = Packer::new().pack(&headers(&[("streamtype", "error")])).unwrap();
         for cut in 0..packed.len() {
-            // Whatever is cut off, it ends, and nothing is made up.
+            // Cut off anywhere, unpacking ends and invents nothing.
             if let Ok(headers) = Unpacker::new().unpack(&packed[..cut]) {
                 assert_eq!(headers, self::headers(&[("streamtype", "error")]));
             }

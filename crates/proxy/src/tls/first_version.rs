@@ -89,13 +89,13 @@ fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Option<X509Certificate<'a>>
 fn is_authority(certificate: &X509Certificate<'_>) -> bool {
     match certificate.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,
-        // One of version 1 cannot say so.
+        // A certificate of version 1 has no such extension.
         Ok(None) => certificate.version() == X509Version::V1 && certificate.subject() == certificate.issuer(),
         Err(_) => false,
     }
 }
 
-/// True when the signature is good by any of the algorithms that are for this kind of key.
+/// Returns true if the signature is good by any of the algorithms for this kind of key.
 fn is_signed_by(
     algorithms: &[&dyn SignatureVerificationAlgorithm],
     key: &SubjectPublicKeyInfoDer<'_>,
@@ -104,7 +104,7 @@ fn is_signed_by(
 ) -> bool {
     let Ok((_, parsed)) = SubjectPublicKeyInfo::from_der(key) else { return false };
     let public = &*parsed.subject_public_key.data;
-    // What stands before the key itself names its algorithm.
+    // The bytes before the key itself name its algorithm.
     let head = &key[..key.len().saturating_sub(public.len())];
     algorithms.iter().any(|algorithm| {
         let kind = algorithm.public_key_alg_id();

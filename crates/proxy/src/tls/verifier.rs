@@ -1,4 +1,4 @@
-//! Whether a server's certificate is believed: as Go believes, and says that it does not.
+//! Verification of servers' certificates, by Go's rules and with its messages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ enum Trust {
     },
 }
 
-/// Tells the certificates that are known.
+/// Returns true for known certificates.
 type Known = Box<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>;
 
 impl fmt::Debug for Trust {
@@ -61,7 +61,7 @@ impl Verifier {
         Self::bundle(roots, Vec::new(), provider)
     }
 
-    /// By authorities, or by standing among the certificates of `itself`.
+    /// Trusts the authorities, and the certificates of `itself`.
     pub(super) fn bundle(
         roots: RootCertStore,
         itself: Vec<CertificateDer<'static>>,

@@ -1,4 +1,4 @@
-//! What a failed handshake is called, in the words of Go's `crypto/tls` and `crypto/x509` that operators search for.
+//! Messages for failed handshakes, in the words of Go's `crypto/tls` and `crypto/x509` that operators search for.
 
 use std::fmt;
 use std::io;
@@ -11,10 +11,10 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
-/// How many names of a certificate are told, at most.
+/// The number of a certificate's names from which on a message does not list them.
 const MAX_NAMES: usize = 100;
 
-/// A certificate that is not believed, in Go's words.
+/// The error for an untrusted certificate, in Go's words.
 #[derive(Debug)]
 pub(super) struct Unbelieved(pub(super) String);
 
@@ -26,7 +26,7 @@ impl fmt::Display for Unbelieved {
 
 impl std::error::Error for Unbelieved {}
 
-/// What a failed handshake is called.
+/// Returns the message for a failed handshake.
 #[must_use]
 pub fn explain(error: &io::Error) -> String {
     let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
@@ -47,7 +47,7 @@ pub fn explain(error: &io::Error) -> String {
     }
 }
 
-/// What the verifier of the system's authorities says, which does not show its certificate.
+/// Returns the message for an error of the verifier of the system's authorities, which does not show its certificate.
 fn short_words(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
@@ -185,13 +185,13 @@ fn common_name(name: &X509Name<'_>) -> Option<String> {
     name.iter_common_name().last().and_then(|common| common.as_str().ok()).map(str::to_owned)
 }
 
-/// As Go calls an authority: by its common name, otherwise by its organization.
+/// Returns Go's name for an authority: its common name, otherwise its organization.
 fn shown_name(name: &X509Name<'_>) -> String {
     let organization = || name.iter_organization().next().and_then(|name| name.as_str().ok()).map(str::to_owned);
     common_name(name).filter(|name| !name.is_empty()).or_else(organization).unwrap_or_default()
 }
 
-/// What Go says of a signature that is not the authority's.
+/// Returns Go's message for a signature that is not the authority's.
 fn verification_error(certificate: &X509Certificate<'_>) -> &'static str {
     const ED25519: &str = "1.3.101.112";
     let algorithm = certificate.signature_algorithm.algorithm.to_id_string();
@@ -202,7 +202,7 @@ fn verification_error(certificate: &X509Certificate<'_>) -> &'static str {
     }
 }
 
-/// What Go says of signatures with SHA-1.
+/// Returns Go's message for a signature with SHA-1.
 fn sha1_words(certificate: &X509Certificate<'_>) -> Option<String> {
     let name = sha1_name(certificate)?;
     Some(format!("x509: cannot verify signature: insecure algorithm {name}"))

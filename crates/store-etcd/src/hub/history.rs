@@ -1,4 +1,4 @@
-//! What etcd remembers: events from before the window, read by a watch of their own, and how far back it remembers.
+//! etcd's history: events from before the window, read by a watch of their own, and the oldest revision that is left.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::stream::{Ended, EventStream, Heard, Progress, first_key};
 use crate::watcher::{Ending, Watcher};
 
 impl Hub {
-    /// Hands a watcher what it missed, until it can join the others.
+    /// Gives a watcher the events that it missed, until it can join the others.
     pub(super) async fn read_history(&self, watcher: &Arc<Watcher>, mut after: u64) {
         let mut pause = FIRST_PAUSE;
         while !self.join(watcher, after) {
@@ -89,7 +89,7 @@ impl Hub {
         })
     }
 
-    /// Whether events after this revision can still be told. etcd would serve a watch from the very revision of a
+    /// Checks that events after this revision can still be read. etcd would serve a watch from the very revision of a
     /// compaction, but without the deletions that this revision may have had.
     pub(crate) async fn reachable(&self, after: u64) -> Result<(), Ended> {
         let key = first_key(self.watched.start.clone());

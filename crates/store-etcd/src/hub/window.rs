@@ -1,4 +1,4 @@
-//! What the hub has heard lately, and who is to hear of it.
+//! The hub's recent events, and the watchers that receive them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use bytes::Bytes;
 use crate::stream::Row;
 use crate::watcher::{Ending, Watcher};
 
-/// How much of what was heard is kept.
+/// The limits on events that are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchLimits {
-    /// How many revisions the hub keeps for watches that begin a little in the past.
+    /// The number of revisions that the hub keeps for watches that begin a little in the past.
     pub window_revisions: usize,
     pub window_bytes: usize,
-    /// How many events may wait for a watcher before it has to read them from history instead.
+    /// The number of events that may wait for a watcher before it has to read them from history instead.
     pub buffer_events: usize,
     pub buffer_bytes: usize,
 }
@@ -30,9 +30,9 @@ pub(super) struct State {
     pub(super) window: VecDeque<Row>,
     window_bytes: usize,
     pub(super) watchers: WatchedRanges<Watcher>,
-    /// Those that read history and have not joined the others yet.
+    /// The watchers that read history and have not joined the others yet.
     pub(super) readers: Vec<Arc<Watcher>>,
-    /// How often all watches were ended: what began before knows nothing of the store as it is now.
+    /// The number of times that all watches were ended; watches of older epochs know nothing of the present store.
     pub(super) epoch: u64,
     pub(super) closed: bool,
 }

@@ -1,4 +1,4 @@
-//! Writes on their way: laid out, taken in turn, and what to do when there is no answer.
+//! Writes in flight: laid out, taken in turn, and repeated when there is no answer.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Write {
     pub(super) op: Op,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub(super) enum Attempt {
     /// The values are there, at this revision.
@@ -41,7 +41,7 @@ pub(super) trait Carrier {
     /// Carries out that of the writes whose turn it is; the first of them has the turn `first`.
     fn take_turn(&self, first: u64, writes: &[&Write]) -> BoxFuture<'static, Attempt>;
 
-    /// Something was lost.
+    /// Turns to another member after an answer was lost.
     fn turn_elsewhere(&mut self);
 }
 
@@ -52,27 +52,27 @@ pub(super) struct Flight<C> {
     /// The turn of the first of them.
     first: u64,
     bytes: usize,
-    /// Since when nothing was answered.
+    /// The time since which nothing was answered.
     silent_since: Option<Instant>,
     patience: Duration,
     revision: Revision,
 }
 
-/// Why the writes of a batch have to be laid out once more.
+/// The reason why the writes of a batch have to be laid out once more.
 enum LayoutRetry {
     Lost(String),
-    /// It is known better now what to lay out.
+    /// An answer has shown that other writes are to be laid out.
     Again,
     Refused(StoreError),
 }
 
-/// How many writes, and bytes, are brought over together.
+/// The number of writes, and of bytes, in a batch.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
-/// How many values, and bytes, are laid out by one transaction; etcd takes 128 and 1.5 MiB.
+/// The number of values, and of bytes, that one transaction lays out; etcd takes 128 and 1.5 MiB.
 const LAID_OUT: usize = 32;
 const LAID_OUT_BYTES: usize = 256 << 10;
-/// How many requests to take a turn are under way at once. Each holds as many writes: those before it may all have been
+/// The number of concurrent requests to take a turn. Each holds as many writes: those before it may all have been
 /// carried out when it arrives.
 const WINDOW: usize = 24;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -142,7 +142,7 @@ impl<C: Carrier> Flight<C> {
         let mut result = Ok(());
         for (group, answer) in groups.iter().zip(answers) {
             let learned = match answer {
-                // Which of them it is shows when they are laid out one by one.
+                // Laying them out one by one shows which of them has the ended lease.
                 Attempt::LeaseEnded if result.is_ok() => self.lay_out_singly(group).await,
                 answer => self.learn(answer),
             };
@@ -166,7 +166,7 @@ impl<C: Carrier> Flight<C> {
         self.carrier.lay_out(self.first, &writes)
     }
 
-    /// Which of the first `count` writes are laid out together.
+    /// Returns the groups of the first `count` writes that are laid out together.
     fn groups(&self, count: usize) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut bytes = 0;
@@ -244,7 +244,7 @@ impl<C: Carrier> Flight<C> {
         }
     }
 
-    /// How many writes there are before the turn `end`.
+    /// Returns the number of writes before the turn `end`.
     fn until(&self, end: u64) -> usize {
         usize::try_from(end.saturating_sub(self.first)).unwrap_or(usize::MAX)
     }

@@ -18,19 +18,19 @@ use super::flight::{Attempt, Carrier, Flight, Write};
 #[derive(Default)]
 struct Keys {
     values: HashMap<Bytes, Op>,
-    /// What was carried out, in this order; the counter is one above their number.
+    /// The writes that were carried out, in this order; the counter is one above their number.
     done: Vec<(Bytes, Op)>,
 }
 
 #[derive(Clone, Copy)]
 struct Faults {
-    /// How long a request may take, in milliseconds.
+    /// The longest delay of a request, in milliseconds.
     late: u64,
-    /// Of a hundred requests, how many never arrive.
+    /// The number of requests in a hundred that never arrive.
     lost: u64,
-    /// Of a hundred requests, to how many there is no answer.
+    /// The number of requests in a hundred without an answer.
     unanswered: u64,
-    /// Of a hundred requests without an answer, how many arrive once more, much later.
+    /// The number of requests without an answer, in a hundred, that arrive once more, much later.
     repeated: u64,
 }
 

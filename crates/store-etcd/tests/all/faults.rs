@@ -190,7 +190,7 @@ async fn the_data_goes_back_in_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_data_goes_back_in_time_while_history_is_read() {
     let Some(mut etcd) = Etcd::available().then(Etcd::single) else { return };
-    // Whatever the hub hears is dropped at once, and a buffer is full with a few events.
+    // The hub drops its events at once, and a buffer is full with a few events.
     let limits = WatchLimits { window_revisions: 1, window_bytes: 1, buffer_events: 4, buffer_bytes: 1 << 20 };
     let store = open(etcd.endpoints(), limits);
     let before = store.current_revision().await.expect("a revision");
@@ -204,7 +204,7 @@ async fn the_data_goes_back_in_time_while_history_is_read() {
     assert_eq!(next(&mut late).await[0].revision(), Revision(before.0 + 1));
     tokio::task::block_in_place(|| etcd.wipe(0));
     let ended = tokio::time::timeout(PATIENCE, async {
-        // Nobody but the reader asks; the hub finds out by itself.
+        // Only the reader asks; the hub finds out by itself.
         loop {
             match late.messages.next().await {
                 Some(Ok(_)) => {}

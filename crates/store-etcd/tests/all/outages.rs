@@ -21,7 +21,7 @@ use crate::support::open;
 
 const KINDS: usize = 4;
 const CLIENTS: usize = 6;
-/// How long a client may stay behind when everything is well again.
+/// The time limit for a client to catch up when everything is well again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Plain;
@@ -39,7 +39,7 @@ impl Indexer for Plain {
 /// Paths and versions of objects.
 type Objects = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// What a server process holds of etcd.
+/// A server process: its store, and its caches of it.
 struct Server {
     store: Arc<dyn Store>,
     caches: Vec<Cache>,
@@ -57,7 +57,7 @@ fn prefix(kind: usize) -> String {
     format!("/k{kind}/")
 }
 
-/// Where clients find a server: another one after a restart.
+/// The server that clients find: another one after a restart.
 type Place = Arc<Mutex<Arc<Server>>>;
 
 fn soon() -> tokio::time::Instant {
@@ -170,7 +170,7 @@ async fn no_watch_is_silent() {
         }
     }
     let (quiet, writing) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    // Somebody writes all the time; not every kind.
+    // There are writes all the time, not of every kind.
     for (number, place) in places.iter().enumerate() {
         let (place, quiet, writing) = (place.clone(), quiet.clone(), writing.clone());
         tasks.spawn(async move {

@@ -94,7 +94,7 @@ async fn reads_are_the_same() {
     assert!(matches!(far.lease_remaining(lease).await, Err(StoreError::LeaseNotFound)));
     let old = RangeRequest { range: prefix_range(b"/k/"), revision: Some(Revision(5)), limit: 0, count_only: false };
     assert!(matches!(far.range(old).await, Err(StoreError::Compacted { compacted: Revision(10) })));
-    // Nobody writes through it.
+    // Writes are refused.
     let txn = Txn { key: Bytes::from_static(b"/k/1"), expect: Expect::Anything, op: Op::Delete };
     assert!(matches!(far.txn(txn).await, Err(StoreError::Unavailable(_))));
     assert!(far.compact(Revision(20)).await.is_err());

@@ -4,7 +4,7 @@ use binnacle_store::prefix_range;
 use binnacle_store_etcd::{EtcdStore, Metrics, Options, TlsPaths, WatchLimits};
 use prometheus::Registry;
 
-/// What to say to reach members without TLS, all keys watched.
+/// Options for members without TLS, all keys watched.
 pub(crate) fn options(endpoints: Vec<String>) -> Options {
     let metrics = Metrics::new(&Registry::new(), Vec::new()).expect("a new registry takes them");
     Options { endpoints, tls: TlsPaths::default(), watched: prefix_range(b""), metrics, dialer: None }

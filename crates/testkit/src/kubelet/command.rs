@@ -54,7 +54,7 @@ pub(super) async fn serve(
     let stderr = tokio::spawn(pump(child.stderr.take().unwrap(), pumped("stderr"), frames.clone(), false));
     let ended = async {
         if stdout.await.unwrap() {
-            // What the command started may hold this pipe open, and with it the connection.
+            // Processes that the command started may hold this pipe open, and with it the connection.
             stderr.abort();
             return None;
         }
@@ -103,7 +103,7 @@ pub(super) async fn serve(
     finish(&frames, &streams, &status, &mut reader).await;
 }
 
-/// Tells the outcome, ends all streams, and waits for the other side to go.
+/// Sends the outcome, ends all streams, and waits for the other side to go.
 async fn finish<R: AsyncRead + Unpin>(
     frames: &mpsc::Sender<Frame>,
     streams: &HashMap<String, u32>,
@@ -118,7 +118,7 @@ async fn finish<R: AsyncRead + Unpin>(
     let _ = tokio::time::timeout(FAREWELL, gone).await;
 }
 
-/// Hands on what a process writes; says whether the session is to be broken off.
+/// Passes on what a process writes; returns true if the session is to be broken off.
 async fn pump(
     mut output: impl AsyncRead + Unpin,
     stream: Option<u32>,

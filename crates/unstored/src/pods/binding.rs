@@ -84,7 +84,7 @@ async fn assign(pods: &Resource, context: &Context, binding: &Value) -> Result<(
     .await
 }
 
-/// Why a pod cannot be bound.
+/// Returns the reason why a pod cannot be bound.
 fn refusal(pod: &Value) -> Option<String> {
     let name = object::name(pod);
     let node = pod.str_at(&["spec", "nodeName"]);

@@ -10,7 +10,7 @@ use binnacle_validation::selectors;
 
 use super::conditions;
 
-/// So many evictions wait at most for the disruption controller to notice them.
+/// The most evictions that wait for the disruption controller to notice them.
 const MAX_DISRUPTED: usize = 2000;
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
@@ -56,17 +56,17 @@ pub(super) fn try_again(name: &str) -> Status {
     Status::too_many_requests(VIOLATION, 10).with_cause("DisruptionBudget", &cause, "")
 }
 
-/// Whether the budget selects the pod. One with a broken selector selects none.
+/// Returns true if the budget selects the pod. One with a broken selector selects none.
 fn selects(budget: &Value, pod: &Value) -> bool {
     let Ok(selector) = selectors::parse(budget.at(&["spec", "selector"])) else { return false };
     selector.matches(|key| pod.at(&["metadata", "labels", key]).and_then(Value::as_str))
 }
 
-/// Whether the budget has a disruption left.
+/// Checks that the budget has a disruption left.
 fn check(budget: &Value) -> Result<(), Status> {
     let name = object::name(budget);
     let number = |member: &str| budget.int_at(&["status", member]).unwrap_or(0);
-    // What is said there is of another spec.
+    // The status is that of an older spec.
     if number("observedGeneration") < object::generation(budget) {
         return Err(try_again(name));
     }

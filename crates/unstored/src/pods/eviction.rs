@@ -14,7 +14,7 @@ use super::{budgets, conditions};
 use crate::posted::{Kind, PostedObject};
 
 const KIND: Kind = Kind { also: &["v1beta1"], ..Kind::new("policy", "v1", "Eviction") };
-/// How often, and after which pause, a delete is tried again that lost a race.
+/// The most attempts of a delete that lost a race, and the pause between them.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -55,7 +55,7 @@ impl UnstoredHandler for Eviction {
     }
 }
 
-/// How the pod is to be deleted; a dry run may be asked for in the query or in the body.
+/// Returns the options of the pod's deletion; a dry run may be requested in the query or in the body.
 fn options(posted: &PostedObject, name: &str) -> Result<DeleteOptions, Status> {
     let sent = posted.object.get("deleteOptions").unwrap_or(&Value::Null);
     if sent.bool_at(&["ignoreStoreReadErrorWithClusterBreakingPotential"]) {
@@ -151,7 +151,7 @@ impl Order {
         self.delete(name, self.options.clone()).await
     }
 
-    /// Notes in the pod why it goes, and deletes it.
+    /// Sets the reason as a condition of the pod, and deletes it.
     async fn delete(&self, name: &str, mut options: DeleteOptions) -> Result<(), Status> {
         if !self.context.dry_run {
             let update = UpdateOptions { subresource: "status".into(), ..UpdateOptions::default() };
@@ -206,8 +206,8 @@ fn is_ready(pod: &Value) -> bool {
     conditions::find(pod, "Ready").is_some_and(|ready| ready.str_at(&["status"]) == "True")
 }
 
-/// Whether a pod that is not ready may go without being taken off the budget (KEP-3017): always, or while there are
-/// enough others.
+/// Returns true if a pod that is not ready may go without being taken off the budget (KEP-3017): always, or while there
+/// are enough others.
 fn spares_unready(budget: &Value) -> bool {
     let number = |member: &str| budget.int_at(&["status", member]).unwrap_or(0);
     budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"

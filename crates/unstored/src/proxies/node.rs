@@ -19,7 +19,7 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
         return Err(Status::bad_request("address not allowed"));
     }
     let own_port = kubelet.port.map(|port| port.to_string()).unwrap_or_default();
-    // What was looked up and judged is what is dialed: a name may mean something else a moment later.
+    // The addresses that were checked are dialed: a name may resolve to something else a moment later.
     let addresses = Some(addresses);
     if location.port.is_empty() || location.port == own_port {
         return Ok(Target { addresses, ..kubelet });

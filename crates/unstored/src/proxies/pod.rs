@@ -20,7 +20,7 @@ pub(super) async fn locate(nodes: &Nodes, info: &RequestInfo, tls: &Arc<ClientCo
 
 fn target(location: &Location<'_>, pod: &Value, tls: &Arc<ClientConfig>) -> Result<Target, Status> {
     let ip = pod.list_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
-    // What a pod's status says may have been written by anyone who may write it: it must not lead into this machine.
+    // A pod's status may have been written by anyone who may write it: it must not lead into this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Err(Status::bad_request("address not allowed"));
     }

@@ -67,7 +67,7 @@ fn candidates<'a>(endpoints: &'a Value, port_name: &str, random: usize) -> Vec<C
 async fn is_of_pod(nodes: &Nodes, info: &RequestInfo, address: &Value) -> Result<bool, Status> {
     let ip = address.str_at(&["ip"]);
     let pod_name = address.str_at(&["targetRef", "name"]);
-    // What a pod's status says may have been written by anyone who may write it: it must not lead into this machine.
+    // A pod's status may have been written by anyone who may write it: it must not lead into this machine.
     if !ip.parse().is_ok_and(is_global_unicast) {
         return Ok(false);
     }

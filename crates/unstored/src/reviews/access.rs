@@ -15,14 +15,14 @@ use crate::posted::{Kind, PostedObject};
 
 const GROUP: &str = "authorization.k8s.io";
 
-/// Whom a review is about.
+/// The user that a review is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// The one that the spec names.
+    /// The user of the spec.
     Named,
     /// The same, for actions in the review's own namespace.
     NamedIn,
-    /// Who asks.
+    /// The caller.
     Caller,
 }
 

@@ -26,7 +26,7 @@ impl<'a> ReviewedAction<'a> {
         }
     }
 
-    /// What an authorizer is asked about `user`.
+    /// Returns the attributes with which an authorizer is asked about `user`.
     pub(super) fn attributes<'b>(&'b self, user: &'b User) -> Attributes<'b> {
         let source = self.resource.or(self.path).unwrap_or(&Value::Null);
         let text = |member: &str| source.str_at(&[member]);
@@ -52,7 +52,7 @@ impl<'a> ReviewedAction<'a> {
         }
     }
 
-    /// What the answer says of selectors that were not taken as they stand. Leaving a requirement out asks for more,
+    /// Returns messages about selectors that were not used as they stand. Leaving a requirement out asks for more,
     /// never for less.
     pub(super) fn ignored(&self) -> impl Iterator<Item = &'static str> {
         let fields = self.fields.failed.then_some(if self.fields.text.is_empty() {

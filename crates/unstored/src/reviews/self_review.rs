@@ -25,7 +25,7 @@ impl SelfReview {
     async fn review(&self, call: UnstoredCall) -> Answer {
         let posted = PostedObject::read(call, &KIND, &self.admission).await?;
         posted.validate(&self.admission).await?;
-        // Nothing of what was sent comes back.
+        // The answer contains nothing of the request's object.
         let review = value!({
             "kind": (KIND.kind), "apiVersion": "authentication.k8s.io/v1",
             "metadata": {"creationTimestamp": (rfc3339(posted.context.now))},

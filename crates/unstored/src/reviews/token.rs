@@ -14,7 +14,7 @@ use super::user;
 use crate::posted::{Kind, PostedObject};
 
 const KIND: Kind = Kind::new("authentication.k8s.io", "v1", "TokenReview");
-/// What the authenticator says of a token that nobody knows.
+/// The error of the authenticator for an unknown token.
 const INVALID: &str = "invalid bearer token";
 
 pub(crate) struct TokenReview {
@@ -49,7 +49,7 @@ impl TokenReview {
         posted.respond(review)
     }
 
-    /// What the server's own authenticators say of a request with nothing but the token.
+    /// Returns the outcome of the server's own authenticators for a request with nothing but the token.
     async fn status(&self, token: &str, wanted: &[Text]) -> Result<Object, Status> {
         let mut status = Object::new();
         status.insert("user", Object::new());

@@ -1,4 +1,4 @@
-//! Which container of a pod a request is about.
+//! The container of a pod that a request is about.
 
 use binnacle_meta::Status;
 use binnacle_registry::object;

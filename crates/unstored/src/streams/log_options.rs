@@ -83,7 +83,7 @@ impl LogOptions {
         errors
     }
 
-    /// What the kubelet is asked for.
+    /// Returns the query of the request to the kubelet.
     pub(super) fn query(&self) -> String {
         let mut pairs: Vec<(&str, String)> = Vec::new();
         for (set, name) in [(self.follow, "follow"), (self.previous, "previous"), (self.timestamps, "timestamps")] {

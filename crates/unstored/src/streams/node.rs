@@ -8,7 +8,7 @@ use binnacle_registry::{Catalog, Context, Match};
 use binnacle_request::RequestInfo;
 use binnacle_schema::Value;
 
-/// What leads from a pod to where it runs.
+/// The way from a pod to the kubelet of its node.
 #[derive(Clone)]
 pub(crate) struct Nodes {
     pub(crate) resources: Catalog,

@@ -44,7 +44,7 @@ impl Options {
         Ok(Self { ports, ..Self::default() })
     }
 
-    /// What the kubelet is told.
+    /// Returns the query of the request to the kubelet.
     pub(super) fn query(&self) -> String {
         let mut pairs: Vec<(&str, String)> = Vec::new();
         for (set, name) in [(self.stdin, "input"), (self.stdout, "output"), (self.stderr, "error"), (self.tty, "tty")] {

@@ -14,7 +14,7 @@ use binnacle_request::{BoxFuture, Request, RequestInfo};
 use super::{Nodes, Options, StreamMetrics, container};
 use crate::connect::{Caller, may_create, unless_stopped};
 
-/// What a session is for.
+/// The subresource of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Session {
     Exec,
@@ -55,7 +55,7 @@ impl Remote {
         self.stream(request, kubelet, path_and_query, &options).await
     }
 
-    /// Where the session is at the kubelet.
+    /// Returns the kubelet of the session, and the path there.
     async fn locate(&self, info: &RequestInfo, options: &Options) -> Result<(Kubelet, String), Status> {
         let pod = self.nodes.pod(info).await?;
         let container = match self.session {
@@ -125,7 +125,7 @@ impl Session {
         }
     }
 
-    /// Whether WebSockets are translated.
+    /// Returns the feature gate of the translation of WebSockets.
     fn gate(self) -> &'static str {
         match self {
             Self::Exec | Self::Attach => "TranslateStreamCloseWebsocketRequests",
