@@ -12,7 +12,7 @@ use binnacle_cel::{
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text};
 use binnacle_schema::Value;
 
-/// What the expressions of one policy or webhook can use beside the objects of a request.
+/// The variables and types that the expressions of a policy or webhook may use besides the objects of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Uses {
     /// `params`
@@ -150,7 +150,7 @@ pub fn devices() -> &'static Environment {
     DEVICES.get_or_init(|| Environment::new(Version::COMPATIBLE).with_bind().with_data("device", &device_type()))
 }
 
-/// What a selector may cost for one device.
+/// The highest cost of a selector for one device.
 const SELECTOR_COST_MAX: u64 = 1_000_000;
 
 /// The rule for the selector of a device.
@@ -184,7 +184,7 @@ pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Pr
     ast.program().map_err(|error| format!("{NO_PROGRAM}{error}"))
 }
 
-/// How what cannot be made a program of begins.
+/// The prefix of errors of expressions that compile but cannot be made a program.
 const NO_PROGRAM: &str = "program instantiation failed: ";
 
 /// An expression that compiles and cannot become a program counts as an error of the server, as in kube-apiserver.
@@ -375,7 +375,7 @@ pub fn data_type(ty: &Type) -> DeclType {
 mod tests {
     use super::*;
 
-    /// What is said behind the value that is shown.
+    /// The detail of an error, which follows the value.
     fn detail(error: &FieldError) -> String {
         let body = error.body();
         body.split_once("\": ").map_or(body, |(_, detail)| detail).to_owned()

@@ -1,4 +1,4 @@
-//! What tests of strategies share.
+//! Helpers for the tests of strategies.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What kinds that make pods from a template share.
+//! Rules for all kinds that make pods from a template.
 
 pub(crate) mod validation;
 
@@ -86,7 +86,7 @@ pub(crate) fn drop_disabled_template_fields(
     }
 }
 
-/// What is said of the template at a path, where a write makes a new generation of the object.
+/// The warnings about the pod template at a path, for writes that make a new generation of the object.
 pub(crate) fn template_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -> Vec<String> {
     let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
     if old.is_some_and(|old| generation(old) == generation(object)) {

@@ -1,4 +1,4 @@
-//! What Go's decoder says about documents that are not quite right, against the tables of the built-in kinds.
+//! The errors of Go's decoder for malformed documents, against the tables of the built-in kinds.
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
@@ -170,7 +170,7 @@ fn findings() {
             r#"{"spec":{"containers":[{"name":"a","x":1},{"y":1,"y":2}]}}"#,
             Some(r#"unknown field "spec.containers[0].x", unknown field "spec.containers[1].y""#),
         ),
-        // What reads itself is not looked into.
+        // Fields of types with an unmarshaler of their own are not checked.
         ("ControllerRevision", r#"{"data":{"a":1,"a":2}}"#, Some("")),
         (
             "CustomResourceDefinition",

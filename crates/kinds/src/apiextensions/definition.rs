@@ -13,7 +13,7 @@ const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns",
 pub(super) struct Definition<'a> {
     pub(super) spec: &'a Value,
     pub(super) versions: &'a [Value],
-    /// Which of [`SHARED`] are alike.
+    /// Marks the members of [`SHARED`] that are alike.
     alike: [bool; 4],
 }
 
@@ -65,7 +65,7 @@ impl<'a> Definition<'a> {
     }
 }
 
-/// Whether two members of versions are alike: as structs are, but for values that schemas state, which are texts of JSON.
+/// Returns true if two members of versions are alike: compared as structs, but values in schemas as JSON text.
 fn alike(a: Option<&Value>, b: Option<&Value>) -> bool {
     const STATED: [&str; 3] = ["default", "enum", "example"];
     let stated =

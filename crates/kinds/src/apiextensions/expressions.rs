@@ -86,7 +86,7 @@ struct Walk<'a, 'e> {
 /// Facts about values here that follow from the schemas above.
 #[derive(Clone, Copy)]
 struct Scope<'p> {
-    /// How many values there can be; `None` where nothing bounds them.
+    /// The maximum number of values; `None` where nothing bounds it.
     cardinality: Option<u64>,
     /// The topmost schema below which old values are not found again.
     uncorrelatable: Option<&'p FieldPath>,
@@ -209,7 +209,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// How many times more values there can be below a schema than of it; `None` where nothing bounds them.
+/// The factor by which there can be more values below a schema than of it; `None` where nothing bounds it.
 fn max_elements(node: &Structural) -> Option<u64> {
     let values = node.values.as_deref();
     let max = match node.kind {

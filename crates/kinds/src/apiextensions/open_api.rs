@@ -8,14 +8,14 @@ use super::list_types::list_and_map_types;
 use super::schema::{has_properties, is_set, members};
 use crate::checks::{items, one_of, present};
 
-/// What is asked of new definitions, and of old ones that keep to it.
+/// The rules for new definitions, and for old ones that follow them already.
 pub(super) struct Rules {
     pub(super) valid_types: bool,
     pub(super) atomic_sets: bool,
     pub(super) map_keys: bool,
 }
 
-/// Where in the tree a schema stands.
+/// The place of a schema in the tree.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) is_root: bool,
@@ -194,7 +194,7 @@ fn validation_rule(rule: &Value, fields: Option<&Structural>, path: &FieldPath, 
     }
 }
 
-/// Where a resource has a `status` of its own, its schema may say only so much at the root.
+/// Validates the root schema of a resource with a `status` subresource, in which only some fields are allowed.
 pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const ALLOWED: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
         MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \

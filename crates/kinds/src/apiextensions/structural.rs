@@ -89,7 +89,7 @@ pub(super) fn wrong_type(kind: &str, detail: &str, path: &FieldPath, errors: &mu
     }
 }
 
-/// What every resource has is of known types; of the metadata only names may be restricted.
+/// Validates the types of `kind`, `apiVersion` and `metadata`; of the metadata only names may be restricted.
 fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let is_resource = level == Level::Root || embedded;
     for name in ["kind", "apiVersion"].into_iter().filter(|_| is_resource) {
@@ -115,7 +115,7 @@ fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPa
     }
 }
 
-/// Whether a member is as if it were not there.
+/// Returns true if a member equals an absent one.
 fn is_zero(schema: &Value, name: &str) -> bool {
     const LISTS: [&str; 4] = ["enum", "allOf", "anyOf", "oneOf"];
     !is_set(schema, name) || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty())
@@ -199,7 +199,7 @@ fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mu
     }
 }
 
-/// What is said of a value must also be said to be there: `structure` is what says so, at `path`.
+/// Reports fields that `allOf`, `anyOf`, `oneOf` or `not` of a schema use and `structure`, at `path`, lacks.
 fn complete(
     schema: &Value,
     structure: Option<&Value>,

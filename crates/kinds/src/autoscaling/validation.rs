@@ -10,7 +10,7 @@ use crate::checks::{invalid_each, items, member, one_of, present, required_path_
 const PERIOD_MAX: i64 = 1800;
 const WINDOW_MAX: i64 = 3600;
 
-/// What may stand in the `apiVersion` of a reference.
+/// The values that are allowed as the `apiVersion` of a reference.
 #[derive(Clone, Copy)]
 struct ApiVersions {
     any: bool,

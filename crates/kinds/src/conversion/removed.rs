@@ -89,7 +89,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 fn same(_: &mut Value) {}
 
-/// Where a webhook said nothing, v1beta1 understood something else than v1.
+/// Sets the defaults of v1beta1 for the fields of webhooks in which they differ from v1's.
 fn webhook_defaults(configuration: &mut Value) {
     let is_mutating = configuration.str_at(&["kind"]) == "MutatingWebhookConfiguration";
     each(configuration, &["webhooks"], |webhook| {

@@ -135,7 +135,7 @@ fn series(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// When the event happened, to the microsecond; `None` for events of the old kind.
+/// The time of the event, to the microsecond; `None` for events of the old kind.
 fn time(object: &Value) -> Option<(i64, u32)> {
     let time = MicroTime::parse(object.get("eventTime")?.as_str()?).ok()?;
     (!time.is_zero()).then(|| (time.unix_seconds(), time.nanos() / 1000))

@@ -60,7 +60,7 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-/// What an update may keep although it breaks a rule.
+/// The invalid values that an update may keep.
 #[derive(Default)]
 struct Known<'a> {
     any_label_value: bool,

@@ -15,8 +15,7 @@ use crate::node::{deprecated_label, deprecated_labels_in_term};
 use crate::tree::member;
 use binnacle_validation::pod_resources::quantity;
 
-/// What may be warned about together with each other of its kind is compared with no more of these, and no more
-/// warnings of a kind are ever told.
+/// The limit on comparisons of an item with others like it, and on the warnings of a kind: no more are added beyond it.
 const ENOUGH: usize = 1024;
 
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
@@ -46,12 +45,12 @@ const VOLUMES_AFTER_EPHEMERAL: [(&str, &str, &str); 2] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// What is said of a pod.
+/// The warnings about a pod.
 pub(crate) fn of_pod(pod: &Value) -> Vec<String> {
     of(pod, &FieldPath::root(), false)
 }
 
-/// What is said of the template at a path.
+/// The warnings about the pod template at a path.
 pub(crate) fn of_template(template: &Value, path: &FieldPath) -> Vec<String> {
     of(template, path, true)
 }
@@ -87,7 +86,7 @@ fn of(holder: &Value, path: &FieldPath, is_template: bool) -> Vec<String> {
 struct Look<'a> {
     spec: &'a Value,
     metadata: &'a Value,
-    /// That of the pod or template, and that of its spec.
+    /// The path of the pod or template, and that of its spec.
     path: &'a FieldPath,
     at: FieldPath,
 }

@@ -40,7 +40,7 @@ pub(super) fn spec(features: &Features, spec: &Value, old: Option<&Value>, path:
     }
 }
 
-/// What a pod group and a template for one have alike.
+/// Validates the fields that a pod group and a pod group template share.
 pub(super) fn group(group: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (policy, at) = (member(group, "schedulingPolicy"), path.child("schedulingPolicy"));
     one_of(policy, &["basic", "gang"], &at, errors);

@@ -1,4 +1,4 @@
-//! What create adds for the scheduler: the condition of a gated pod, and label keys turned into selectors.
+//! Additions of create for the scheduler: the condition of a gated pod, and label keys turned into selectors.
 
 use binnacle_meta::Time;
 use binnacle_schema::{Object, Value, value};

@@ -1,4 +1,4 @@
-//! What updates through `status`, `ephemeralcontainers` and `resize` may change of a pod.
+//! Preparation of pods for updates through `status`, `ephemeralcontainers` and `resize`.
 
 use std::collections::{HashMap, VecDeque};
 

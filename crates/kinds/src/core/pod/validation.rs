@@ -101,7 +101,7 @@ fn is_mirror(object: &Value) -> bool {
     annotations_of(object).is_some_and(|annotations| annotations.contains(annotations::MIRROR))
 }
 
-/// Where kube-apiserver reports what concerns the whole pod.
+/// The field path of kube-apiserver's errors about the whole pod.
 fn nowhere() -> FieldPath {
     FieldPath::root().key("")
 }

@@ -1,5 +1,5 @@
-//! What the server allocates for a service, where clients leave it out: an old client that writes back what it knows
-//! keeps addresses and ports.
+//! Addresses and ports that the server allocates for a service: an update that leaves them out keeps them, so that old
+//! clients can write back the fields that they know.
 
 use std::collections::{HashMap, HashSet};
 

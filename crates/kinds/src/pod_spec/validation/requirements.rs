@@ -10,7 +10,7 @@ use super::Options;
 use crate::tree::member;
 use binnacle_validation::pod_resources::{aggregate, is_huge_page, is_pod_level, quantity};
 
-/// Whose resources are looked at.
+/// The owner of resource requirements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     Container,
@@ -109,7 +109,7 @@ pub(super) fn pod_requirements(
     }
 }
 
-/// What the rules that look at all resources need to know.
+/// The facts about requirements that the rules for all resources together need.
 #[derive(Default)]
 struct Seen {
     compute: bool,

@@ -1,4 +1,4 @@
-//! What a resize may change of a pod: the CPU and memory of its containers and of the pod (KEP-1287, KEP-5419).
+//! Validation of a resize, which may change the CPU and memory of containers and of the pod (KEP-1287, KEP-5419).
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -201,7 +201,7 @@ fn forget_changeable(holder: &mut Value, old: &Value) {
     }
 }
 
-/// What containers claim is not looked at as the rest is: one that claimed anything before is never as it was.
+/// Removes the claims of a container, which then differs from any old container that has claims.
 fn forget_claims(container: &mut Value) {
     if let Some(resources) = container.at_mut(&["resources"]).and_then(Value::as_object_mut) {
         resources.remove("claims");

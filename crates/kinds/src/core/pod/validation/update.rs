@@ -1,4 +1,4 @@
-//! What an update may change of a pod: little, once it is made. More while it is gated (KEP-3838).
+//! Validation of a pod's update, which may change little of the spec; more while the pod is gated (KEP-3838).
 
 use std::collections::HashSet;
 
