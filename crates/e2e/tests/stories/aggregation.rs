@@ -95,7 +95,7 @@ async fn the_other_server_knows_who_asks() {
     assert_eq!((&passed["reason"], &passed["message"]), (&json!("Passed"), &json!("all checks passed")));
     until("requests are handed on", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 200).await;
 
-    // Who may not is refused here.
+    // This server refuses users without permission.
     assert_eq!(rig.code("alice", "GET", &format!("{THINGS}/secret")).await, 403);
     let headers = [
         ("authorization", "Bearer root"),
@@ -149,7 +149,7 @@ async fn a_server_that_misbehaves() {
         // A connection that nobody asked to be given up: what follows is not for the client.
         ("switch", 503, "backend tried to switch protocol \"foo\" when \"\" was requested\n"),
         ("old", 200, "abc"),
-        // Where the body ends, the encoding tells.
+        // The transfer encoding decides where the body ends.
         ("both", 200, "abc"),
         ("untyped", 200, "<html>"),
     ] {
@@ -241,7 +241,7 @@ async fn discovery_is_merged() {
         (&plain["kind"], &plain["preferredVersion"]["groupVersion"]),
         (&json!("APIGroup"), &json!("ext.test/v1"))
     );
-    // What is taken away is gone, and nobody claims its paths.
+    // A deleted APIService is gone, and nobody serves its paths.
     let deleted = rig.send("root", "DELETE", &format!("{API_SERVICES}/v1.{GROUP}"), &Value::Null).await;
     assert_eq!(deleted.status, 200);
     until("it is gone", async || version(&document().await, GROUP).is_none()).await;
@@ -287,7 +287,7 @@ async fn a_bundle_that_cannot_be_read() {
     assert_eq!(rig.code("root", "GET", &format!("{THINGS}/x")).await, 503);
 }
 
-/// What is counted of other servers is there from the start, under the Go server's names.
+/// Metrics of extension servers are there from the start, under kube-apiserver's names.
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_of_other_servers() {
     let extension = Extension::start(behave).await;

@@ -25,7 +25,7 @@ const LAST_PORT: i32 = 31_999;
 const RANGES: &str = "--service-cluster-ip-range=10.8.0.0/22,fd00:8::/118";
 const NAMESPACE: &str = "many";
 
-/// Who has what, as the answers to the clients say.
+/// The owners of addresses and ports, as the answers to the clients say.
 #[derive(Default)]
 struct Ledger {
     held: Mutex<BTreeMap<String, String>>,
@@ -58,7 +58,7 @@ async fn nothing_twice_and_nothing_lost() {
     let refused: usize = try_join_all(work).await.unwrap().into_iter().sum();
     let took = began.elapsed();
 
-    // What is left is what the clients hold, as the servers see it.
+    // The services that are left are those that the clients hold, as the servers see them.
     let services: Api<Service> = Api::namespaced(clients[1].clone(), NAMESPACE);
     let left = services.list(&ListParams::default()).await.unwrap().items;
     let mut held = BTreeMap::new();
@@ -73,7 +73,7 @@ async fn nothing_twice_and_nothing_lost() {
     let given = held.keys().filter(|thing| !thing.starts_with("port ")).cloned().collect();
     assert_eq!(objects, given, "objects that hold addresses, and addresses of services");
 
-    // When all are gone, nothing is taken: every port can be had again.
+    // After all are deleted, every port is free again.
     for name in left.iter().map(ResourceExt::name_any) {
         services.delete(&name, &DeleteParams::default()).await.unwrap();
     }

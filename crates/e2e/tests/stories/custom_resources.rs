@@ -68,7 +68,7 @@ fn an_operator_is_installed() {
     let table = kubectl.ok(&["get", "all"]);
     assert!(table.contains("SIZE") && table.contains("widget.shop.test/one   3"), "{table}");
 
-    // What does not fit is refused, in words that say where.
+    // Invalid objects are refused, in words that say where.
     let large = kubectl.run_with(&["create", "-f", "-"], &widget("two", 6).to_string());
     assert!(large.err.contains("spec: Invalid value: too many"), "{}", large.err);
     let mut odd = widget("two", 1);
@@ -122,7 +122,7 @@ fn an_operator_is_installed() {
     assert!(gone.contains("could not find the requested resource") || gone.contains("404"), "{gone}");
 }
 
-/// What one server establishes the other serves, and what it changes changes there too.
+/// Definitions and changes of them that one server accepts count at the other server too.
 #[test]
 fn two_servers_share_definitions() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };

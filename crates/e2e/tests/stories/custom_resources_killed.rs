@@ -113,7 +113,7 @@ async fn check(client: &Client, known: &Definitions) {
         let plural = name.split('.').next().unwrap();
         assert!(all.get(plural).is_some_and(|definition| definition.itself == Known::There), "nobody made {name}");
     }
-    // What belonged to a definition that is gone does not come back with one of the same name.
+    // The objects of a deleted definition do not come back with a new definition of the same name.
     if let Some((plural, definition)) = all.iter_mut().find(|(_, definition)| definition.itself == Known::Gone) {
         definitions.create(&PostParams::default(), &manifest(plural)).await.unwrap();
         definition.itself = Known::There;

@@ -1,4 +1,4 @@
-//! What was acknowledged is there after kill -9, seen through the API.
+//! Acknowledged writes are there after kill -9, seen through the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use kube::api::{Api, PostParams};
 const DURATION: Duration = Duration::from_millis(1_000);
 const RENEW: Duration = Duration::from_millis(50);
 
-/// What the candidates do while they lead: at most one of them at a time.
+/// The work of the leader: at most one candidate does it at a time.
 #[derive(Default)]
 struct Work {
     leaders: AtomicUsize,

@@ -34,7 +34,7 @@ async fn rewrite(server: &Server, object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// Whether any file of the store holds the text.
+/// Returns true if any file of the store contains the text.
 fn on_disk(directory: &Path, text: &[u8]) -> bool {
     std::fs::read_dir(directory).unwrap().any(|entry| {
         let path = entry.unwrap().path();

@@ -43,7 +43,7 @@ fn watches_everything(etcd: &Etcd) -> bool {
     numbers[..] < [3, 4, 31][..] || (numbers[1] == 5 && numbers[2] < 13)
 }
 
-/// What a health check answers.
+/// The answer of a health check.
 async fn check(server: &Server, path: &str) -> (u16, String) {
     let answer = server.client().await.get(path).await.unwrap();
     (answer.status, answer.body)

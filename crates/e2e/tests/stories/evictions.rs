@@ -90,7 +90,7 @@ async fn ready_pod(pods: &Api<Pod>, name: &str) {
     pods.patch_status(name, &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
 }
 
-/// What the disruption controller writes.
+/// Writes the status of the budget, as the disruption controller does.
 async fn allow(budgets: &Api<PodDisruptionBudget>, allowed: usize, healthy: usize) {
     let status = json!({"status": {
         "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": healthy,

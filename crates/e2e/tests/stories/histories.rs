@@ -74,7 +74,7 @@ async fn servers_go_on_from_a_snapshot_of_etcd() {
     println!("restored {number} times");
 }
 
-/// What a watch tells from now on, once it has ended.
+/// The events of a watch from now on, once it has ended.
 async fn watch_to_the_end(objects: &Objects) -> JoinHandle<Vec<Told>> {
     let objects = objects.clone();
     let listed = wait_until("a list", async || objects.api.list(&ListParams::default()).await.ok()).await;
@@ -149,7 +149,7 @@ struct Part {
     history: History,
     /// Version of the last write, once it is there.
     last: Arc<Mutex<Option<u64>>>,
-    /// Where the watches began, and what was told up to there.
+    /// The version at which the watches began, and the events up to it.
     from: u64,
     before: Vec<Told>,
     /// Of all, and of what is [`SHADE`], at each server.
@@ -157,7 +157,7 @@ struct Part {
 }
 
 impl Part {
-    /// What was told `before` must be there, and nothing else.
+    /// Starts the watches. The events `before` must describe all objects that are there.
     async fn begin(subject: Subject, clients: &[Client], before: Vec<Told>) -> Self {
         let (history, last) = (History::default(), Arc::default());
         let (mut from, mut watches) = (0, Vec::new());
@@ -216,7 +216,7 @@ async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Tol
     for client in asking {
         tokio::time::timeout(Duration::from_secs(90), client).await.unwrap().unwrap();
     }
-    // What is written at the end of an era is to be lost with the restore.
+    // Writes at the end of an era are lost with the restore.
     if faults.restores && faults.saved.is_none() {
         faults.save_snapshot();
     }

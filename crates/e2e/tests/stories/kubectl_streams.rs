@@ -76,7 +76,7 @@ fn logs() {
         "GET /containerLogs/default/p/c?sinceSeconds=5&tailLines=1&timestamps=true"
     );
 
-    // What is written later comes at once.
+    // Lines that are written later arrive at once.
     let mut follow = kubectl.follow(&["logs", "-f", "p", "--tail=1"]);
     follow.until("three");
     kubelet.log("four");
@@ -235,7 +235,7 @@ fn kubelets_in_trouble() {
         let complaint = kubectl.fails(&["logs", pod]);
         assert!(complaint.contains(want), "{pod}: {complaint}");
     }
-    // What came is shown, however much was promised.
+    // The output that arrived is shown, even if more was promised.
     assert_eq!(kubectl.ok(&["logs", "lies"]), "half");
     for (spdy, pod, want) in [
         (false, "refuses", "unable to upgrade connection: not that one"),

@@ -124,7 +124,7 @@ fn patches_of_parts() {
         let refused = kubectl.fails(&["patch", "--namespace=shop", target, kind, "-p", patch]);
         assert!(refused.contains(why), "{refused}");
     }
-    // What is there is not written over by accident.
+    // Present values are not overwritten by accident.
     kubectl.ok(&["annotate", "--namespace=shop", target, "team=one"]);
     let refused = kubectl.fails(&["annotate", "--namespace=shop", target, "team=two"]);
     assert!(refused.contains("--overwrite is false"), "{refused}");

@@ -103,7 +103,7 @@ async fn story() {
     let answer = send(&server, "GET", &format!("{CORE}/pods/one:{closed}/proxy/"), "").await;
     assert_eq!(answer.status, 503, "{}", answer.body);
     assert!(told(&answer)["message"].as_str().unwrap().starts_with("error trying to reach service: "));
-    // What a pod says of itself does not lead into this machine.
+    // Addresses that a pod claims do not lead into this machine.
     for ip in ["127.0.0.1", "169.254.169.254", "::1"] {
         let name = format!("liar-{}", ip.replace([':', '.'], "-"));
         pod(&server, &name, ip, one.port()).await;

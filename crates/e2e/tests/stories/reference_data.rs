@@ -53,7 +53,7 @@ async fn what_the_reference_wrote_is_served() {
     let (Some(folder), true) = (reference("roundtrip"), Etcd::available()) else { return };
     let etcd = tokio::task::block_in_place(Etcd::single);
     let mut objects = Vec::new();
-    // What a feature gate holds back is not served.
+    // Resources behind a feature gate are not served.
     for resource in kept().filter(|resource| resource.feature_gate.is_none()) {
         let group = if resource.group.is_empty() { "core" } else { resource.group.as_str() };
         let file = folder.join(format!("{group}.{}.{}", resource.version, resource.kind));
@@ -88,7 +88,7 @@ async fn what_the_reference_wrote_is_served() {
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What every cluster has is under the keys of the Go server, in the bytes that it makes of the same objects.
+/// The default objects of a cluster have the Go server's keys, and the bytes that it makes of the same objects.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_every_cluster_has_is_kept_alike() {
     let (Some(folder), true) = (reference("bootstrap"), Etcd::available()) else { return };
@@ -103,7 +103,7 @@ async fn what_every_cluster_has_is_kept_alike() {
         let plural = file.file_stem().unwrap().to_str().unwrap().to_owned();
         let items = list["items"].as_array().cloned().unwrap_or_default();
         for mut object in items {
-            // What depends on the machine: addresses, names of servers, certificates.
+            // Objects that depend on the machine: addresses, names of servers, certificates.
             if ["leases", "endpoints", "endpointslices", "configmaps", "ipaddresses"].contains(&plural.as_str()) {
                 continue;
             }
@@ -124,7 +124,7 @@ async fn what_every_cluster_has_is_kept_alike() {
                 wrong.push(format!("nothing is kept under {key}"));
                 continue;
             }
-            // What is different in every cluster is taken from ours.
+            // Fields that differ in every cluster are taken from ours.
             let message = tables::kind(&resource.group, &resource.version, &resource.kind).unwrap();
             let api_version = if resource.group.is_empty() {
                 resource.version.to_string()

@@ -1,4 +1,4 @@
-//! What informers rest on: a reflector over thousands of objects that change while it reads ends equal to a list.
+//! The basis of informers: a reflector over thousands of objects that change while it reads ends equal to a list.
 
 use std::collections::BTreeMap;
 

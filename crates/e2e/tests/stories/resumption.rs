@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// What an event said: what happened, to whom, and when.
+/// A watch event: its version, its type and the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
     version: u64,

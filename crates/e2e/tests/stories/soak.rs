@@ -99,7 +99,7 @@ async fn store_told(client: &Client) -> String {
     )
 }
 
-/// What was done so far.
+/// The work so far.
 #[derive(Default)]
 struct Work {
     done: AtomicBool,
@@ -108,7 +108,7 @@ struct Work {
     writes: AtomicU64,
     reads: AtomicU64,
     events: AtomicU64,
-    /// When each write began that has not been acknowledged.
+    /// The start of each write that is not acknowledged yet.
     waiting: Mutex<BTreeMap<u64, Instant>>,
     longest: Mutex<Duration>,
 }
@@ -156,7 +156,7 @@ impl Work {
 /// Names, metadata, managed fields, the log's own.
 const OVERHEAD: u64 = 2048;
 
-/// How much was written when.
+/// The bytes that were written, by time.
 #[derive(Default)]
 struct Written(VecDeque<(Instant, u64)>);
 
@@ -242,7 +242,7 @@ async fn watch(client: Client, work: Arc<Work>) {
     }
 }
 
-/// What the files of a directory take on the disk.
+/// The disk space of a directory's files, in bytes.
 fn disk_bytes(dir: &Path) -> u64 {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const KEY: &str = "/registry/deviceclasses/more.example.com";
 /// It emulates the release that brought `resource.k8s.io/v1`, which the one before cannot read.
 const EMULATING: &str = "--emulated-version=1.34";
-/// What that release still writes, as kube-apiserver does.
+/// The version that the emulated release still writes, as kube-apiserver does.
 const BEFORE: &str = "resource.k8s.io/v1beta2";
 
 fn classes(client: kube::Client) -> Api<DynamicObject> {

@@ -29,7 +29,7 @@ fn options(more: &Value) -> Value {
     options
 }
 
-/// What is said of each object that a list could not read.
+/// The field and reason for each object that a list could not read.
 fn named(list: &Value) -> Vec<(&str, &str)> {
     let causes = list["details"]["causes"].as_array().unwrap();
     causes

@@ -79,7 +79,7 @@ impl Deployments {
         } else if size < wanted && total < wanted + surge {
             self.scale(&api, new, wanted.min(size + wanted + surge - total)).await;
         } else if sets.iter().all(|set| settled(set)) {
-            // What does not work anyway goes first, then as many as may be missed.
+            // Pods that do not work go first, then as many as may be unavailable.
             let available_total: i32 = sets.iter().map(|set| available(set)).sum();
             let mut spare = total - (wanted - unavailable) - (size - available(new));
             let mut missed = available_total - (wanted - unavailable);
@@ -169,7 +169,7 @@ fn template_hash(deployment: &Deployment) -> String {
     format!("{:x}", hasher.finish() as u32)
 }
 
-/// How many pods there may be beyond those that are wanted, and how many of those may be missing.
+/// The number of pods that there may be beyond those wanted, and of those wanted that may be unavailable.
 fn bounds(deployment: &Deployment, wanted: i32) -> (i32, i32) {
     let rolling = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref()?.rolling_update.clone()).unwrap();
     let resolve = |bound: Option<IntOrString>, up: bool| match bound.unwrap() {

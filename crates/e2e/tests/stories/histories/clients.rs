@@ -19,7 +19,7 @@ use super::subjects::{Subject, is_terminating, version};
 pub(super) const KEYS: usize = 6;
 /// Value of the last write, and how its name begins.
 pub(super) const LAST: &str = "last";
-/// What some watches and lists select. Every write decides anew whether its object is of it.
+/// The selector of some watches and lists. Every write decides anew whether its object matches.
 pub(super) const SHADE: &str = "shade=dark";
 /// No answer takes longer, whatever goes wrong: a server gives up in time.
 const LONGEST: Duration = Duration::from_secs(75);
@@ -57,7 +57,7 @@ pub(super) enum What {
     Stream { version: u64, found: Found, told: Vec<Told> },
 }
 
-/// Which state a read asked for.
+/// The state that a read asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestedState {
     Consistent,
@@ -76,14 +76,14 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// What a watch told.
+/// A watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub version: u64,
     pub key: String,
     /// `None` for a deletion.
     pub value: Option<String>,
-    /// What no other object may have now; nothing for a deletion.
+    /// Values that no other object may have now; empty for a deletion.
     pub claims: Vec<String>,
 }
 

@@ -134,7 +134,7 @@ impl Subject {
         matches!(self, Self::Leases | Self::Services)
     }
 
-    /// What an object has to itself as long as it lives.
+    /// The values that an object has to itself as long as it lives.
     pub(super) fn claims(self, object: &DynamicObject) -> Vec<String> {
         if self != Self::Services {
             return Vec::new();

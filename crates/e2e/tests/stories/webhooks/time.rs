@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// How many requests wait for the webhook that hangs.
+/// The number of requests that wait for the webhook that hangs.
 const WAITING: usize = 1000;
 
 /// Counts calls, and answers none.
