@@ -105,7 +105,7 @@ pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     response
 }
 
-/// What every path gets that nobody claims.
+/// The answer for paths that no link claims.
 pub(crate) fn page_not_found() -> Response {
     error_text(StatusCode::NOT_FOUND, "404 page not found".to_owned())
 }

@@ -24,17 +24,17 @@ use allowed::{Allowed, KEPT};
 pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};
 
-/// How many callers are remembered by the way that worked for them last.
+/// The number of callers whose last successful mode is remembered.
 const REMEMBERED: usize = 5_000;
 
-/// Decides who may act as whom.
+/// Decides which users callers may impersonate.
 pub(crate) struct Impersonation {
     authorizer: Arc<dyn Authorizer>,
-    /// Whether there are ways other than the original one.
+    /// True when there are modes other than the original one.
     constrained: bool,
     metrics: ImpersonationMetrics,
     allowed: Allowed,
-    /// Who acts as others mostly does so in one way: that is tried first.
+    /// The mode that worked last for each caller, which is tried first: most use only one.
     last: Mutex<Recent<Text, Mode>>,
 }
 

@@ -1,4 +1,4 @@
-//! How many requests are being answered: for metrics, and for knowing when everything has been said at shutdown.
+//! Counts of the requests that are being answered: for metrics, and to know at shutdown when all answers are made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub struct InFlight {
     sent: AtomicU64,
 }
 
-/// What kind of request is counted.
+/// The kind of a request that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     ReadOnly,

@@ -61,7 +61,7 @@ impl TlsFiles {
     }
 }
 
-/// What the listener shakes hands with.
+/// The TLS configuration of the listener.
 pub struct Tls {
     /// For clients that have instructions for AES.
     aes: Arc<ServerConfig>,

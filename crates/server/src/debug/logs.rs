@@ -196,7 +196,7 @@ async fn file(
     Ok(response)
 }
 
-/// What a range header asks for.
+/// The part of a file that a range header asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Whole,

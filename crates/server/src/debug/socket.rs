@@ -22,9 +22,9 @@ use crate::answer::page_not_found;
 
 /// No body is longer.
 const MOST: usize = 256 << 10;
-/// How long after it could not be accepted another connection is waited for.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
-/// As many are served at a time.
+/// The number of connections that are served at a time.
 const MOST_CONNECTIONS: usize = 16;
 
 /// The socket, and the links that are served on it.

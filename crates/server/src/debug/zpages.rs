@@ -257,7 +257,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// When the process began, since 1970.
+/// The start of the process, since 1970.
 fn began() -> Duration {
     Duration::from_secs_f64(start_time().filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or_default())
 }

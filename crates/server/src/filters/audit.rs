@@ -17,7 +17,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::answer::{Panicked, Refusal, Unaudited};
 
-/// Where intermediaries say whom they speak for.
+/// Headers in which intermediaries name the client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const REAL_IP: &str = "x-real-ip";
 
@@ -48,12 +48,12 @@ pub(crate) async fn received(
     let uri = go_quote(record.uri());
     let text = format!("Internal Server Error: {uri}: failed to store audit event");
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    // That this could not be recorded has been said; it will not be tried again for the answer.
+    // This failure has been reported; the answer is not recorded again.
     trail.end();
     Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
-/// What a request shows of credentials, of whatever worth.
+/// The kinds of credentials that a request presents, valid or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PresentedCredentials {
     basic: bool,
@@ -91,7 +91,7 @@ impl PresentedCredentials {
     }
 }
 
-/// What events tell of an answer that is about to leave.
+/// The facts about an answer that audit events report.
 pub(crate) struct Head {
     unaudited: bool,
     code: StatusCode,
@@ -128,7 +128,7 @@ pub(crate) async fn answered(
     head: Head,
 ) -> Option<Ending> {
     let info = info.filter(|_| !head.unaudited)?;
-    // Who was refused before the caller was known is only told of by the head of the answer.
+    // A request that is refused before its caller is known has only the event of the answer's head.
     let unknown_caller = !trail.is_begun();
     if unknown_caller && !trail.begin(&info, None) {
         return None;

@@ -1,4 +1,4 @@
-//! How long requests spend in each of the filters that may have to wait for somebody else.
+//! The time that requests spend in each of the filters that may have to wait for somebody else.
 
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};

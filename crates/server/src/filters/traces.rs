@@ -13,7 +13,7 @@ use http::{HeaderName, Version};
 /// Members may have their requests sampled: others are anybody.
 const TRUSTED: [&str; 2] = [User::MASTERS, "system:monitoring"];
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// What is told of a client's name.
+/// The bytes of a client's user agent that are recorded.
 const MOST_OF_AGENT: usize = 256;
 
 /// Decides which requests are traced.

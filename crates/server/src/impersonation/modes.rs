@@ -69,7 +69,7 @@ impl Mode {
         format!("impersonate-on:{}:{verb}", self.label())
     }
 
-    /// Whether this is a way for these two at all.
+    /// Returns true if the mode applies to these two users at all.
     fn applies(self, wanted: &User, requestor: &User) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node_name(&wanted.name);
@@ -86,7 +86,7 @@ impl Mode {
         }
     }
 
-    /// Whom the caller of `request` becomes; `None` when this is no way for them.
+    /// Returns the user that the caller of `request` becomes; `None` if the mode does not apply to them.
     pub(super) async fn check(
         self,
         by: &Impersonation,
@@ -103,8 +103,8 @@ impl Mode {
         if self != Self::AssociatedNode {
             return self.check_constrained(by, wanted, wanted, request).await.map(Some);
         }
-        // Which node it is has been settled above. Leave is given for all nodes at once, and to the account wherever it
-        // runs, so that the pods of a daemon set share what is remembered.
+        // The node is settled above. Permission is given for all nodes at once, and to the account wherever it runs, so
+        // that the pods of a daemon set share what is remembered.
         let keys = request.user.extra.keys().cloned().collect();
         let anywhere = User { extra: [(Text::new_static(ASSOCIATED_KEYS), keys)].into(), ..request.user.clone() };
         let request = Attributes { user: &anywhere, ..*request };

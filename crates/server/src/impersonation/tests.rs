@@ -53,7 +53,7 @@ impl Rig {
         }
     }
 
-    /// How many were counted so far, as `mode decision count`.
+    /// The counts so far, as `mode decision count`.
     fn counted(&self, family: &str) -> Vec<String> {
         let name = format!("apiserver_impersonation_{family}_total");
         let families = self.registry.gather();
@@ -284,7 +284,7 @@ async fn what_was_allowed_is_not_asked_again() {
     assert!(rig.ask("/api/v1/nodes", &other, &User::new("you", &[])).await.is_ok());
     assert_eq!(rig.counted("authorization_attempts"), ["user-info allowed 9"]);
     assert_eq!(rig.counted("attempts"), ["user-info allowed 7"]);
-    // What was refused is.
+    // Refusals are counted.
     for times in 1..3 {
         assert!(rig.ask("/api/v1/secrets", &other, &me).await.is_err());
         let denied =
