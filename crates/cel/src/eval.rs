@@ -7,7 +7,7 @@ use crate::plan::{Attribute, CallPlan, Fold, ListPlan, MessagePlan, Plan, Progra
 use crate::value::{Entries, Key, Map, Message, Val, equal};
 use std::sync::Arc;
 
-/// What one evaluation may cost at most: the limit of Kubernetes for a single expression.
+/// The cost limit of one evaluation: that of Kubernetes for a single expression.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
 
 /// The values of the variables of an environment.
@@ -56,7 +56,7 @@ impl Program {
     /// Evaluates the program with a limit on its cost.
     ///
     /// # Errors
-    /// What the expression failed with, or that it cost more than the limit.
+    /// The error of the expression, or that it cost more than the limit.
     pub fn eval<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Result<Val<'a>, Error> {
         self.evaluate(activation, limit).result
     }

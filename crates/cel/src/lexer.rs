@@ -45,7 +45,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// How messages name the token.
+    /// The token as error messages name it.
     pub(crate) fn display(self) -> &'static str {
         match self {
             Self::Equals => "'=='",

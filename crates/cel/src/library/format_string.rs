@@ -68,7 +68,7 @@ pub(crate) fn steps(pattern: &str) -> impl Iterator<Item = Result<Step<'_>, Stri
     })
 }
 
-/// What a clause can be used for.
+/// The error message that names the types of arguments for a clause.
 pub(crate) fn purpose(letter: char) -> &'static str {
     match letter {
         's' => {

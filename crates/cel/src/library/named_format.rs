@@ -58,7 +58,7 @@ struct Format {
     name: &'static str,
     shown: &'static str,
     max_regex_size: u64,
-    /// What is wrong with a text.
+    /// Returns the errors of a text.
     check: fn(&str) -> Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! How the generated parser treats errors: which tokens it drops, takes for missing, or skips.
+//! Error recovery of the generated parser: the tokens that it drops, takes for missing, or skips.
 
 use super::expected::{Next, Set, bit, names};
 use super::{MAX_ATTEMPTS, MAX_SKIPPED, Recognizer, Rule, Thrown};
@@ -76,7 +76,7 @@ impl Recognizer<'_> {
         Err(Thrown::Mismatch(bit(kind)))
     }
 
-    /// What may come next, with the rules around.
+    /// Returns the tokens that may come next, including those of the rules around.
     pub(super) fn could_follow(&self, mut next: Next) -> Set {
         let mut tokens = next.tokens;
         for around in self.follow.iter().rev() {
