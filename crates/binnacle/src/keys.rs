@@ -1,4 +1,4 @@
-//! What a key is of.
+//! Owners of keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,14 +18,14 @@ pub(crate) struct Keys {
     notes: Vec<Option<StoredType>>,
 }
 
-/// What a key is of, and what is kept under it.
+/// The owner of a key: the kind of data that is kept under it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
     /// A resource of this release.
     Resource(GroupResource),
     /// A resource that a definition has made.
     Custom(GroupResource),
-    /// What servers note for each other: given addresses and ports, their own addresses.
+    /// Records of servers for each other: allocated addresses and ports, their own addresses.
     Note(&'static str),
     Unknown,
 }
@@ -36,7 +36,7 @@ const NOTES: [(&str, &str, [&str; 3]); 5] = [
     ("ranges/servicenodeports", "given node ports", ["", "v1", "RangeAllocation"]),
     ("ranges/secondaryserviceips", "given service addresses", ["", "v1", "RangeAllocation"]),
     ("masterleases/", "addresses of servers", ["", "v1", "Endpoints"]),
-    // Where servers of several versions find each other (feature gate UnknownVersionInteroperabilityProxy).
+    // The addresses of peers of several versions (feature gate UnknownVersionInteroperabilityProxy).
     ("peerserverleases/", "addresses of servers", ["", "v1", "Endpoints"]),
 ];
 

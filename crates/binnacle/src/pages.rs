@@ -11,7 +11,7 @@ pub(crate) struct Pages<'a> {
     rest: Range<Bytes>,
     revision: Revision,
     finished: bool,
-    /// How many objects the next page may have.
+    /// The number of objects that the next page may have.
     limit: usize,
     /// The revision was compacted away meanwhile, so that later pages are from later revisions.
     pub(crate) torn: bool,

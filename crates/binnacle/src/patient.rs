@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::sleep;
 
-/// How long a cluster that does not answer is waited for.
+/// The longest wait for a cluster that does not answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
 const DENIED: &str = "permission denied";

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 
 use bytes::{Buf, BufMut, Bytes};
 
-/// What can be sorted.
+/// A row that can be sorted.
 pub(crate) trait Row: Ord + Sized {
     /// Appends a form that [`read`](Self::read) takes off the front again.
     fn write(&self, out: &mut Vec<u8>);
@@ -27,7 +27,7 @@ pub(crate) struct Sorter<R> {
     bytes: usize,
     count: u64,
     file: Option<File>,
-    /// Where the runs are.
+    /// The places of the runs in the file.
     runs: Vec<Range<u64>>,
     limit: usize,
 }
@@ -41,15 +41,15 @@ pub(crate) struct Sorted<'a, R> {
 struct Run<'a, R> {
     file: &'a File,
     rest: Range<u64>,
-    /// What was read of it, and how much of that has been taken.
+    /// Bytes read from the run, and the number of those taken.
     buffer: Vec<u8>,
     taken: usize,
     rows: PhantomData<R>,
 }
 
-/// How much of the rows is in memory.
+/// The bytes of rows that are kept in memory.
 const MEMORY: usize = 4 << 20;
-/// How much of each run is in memory while they are merged.
+/// The bytes of each run that are in memory while they are merged.
 const READ: usize = 64 << 10;
 
 // === impl Sorter ===

@@ -29,7 +29,7 @@ pub(crate) struct Target {
     leases: HashMap<LeaseId, Lease>,
     /// The key that is written to move the revision on.
     filler: Bytes,
-    /// How far it is moved on beyond what one write needs.
+    /// The number of revisions that it is moved on beyond the need of one write.
     stride: u64,
 }
 
@@ -42,7 +42,7 @@ struct Lease {
 
 /// Leases with less than this are over for us: their keys would be gone before they are written.
 const LEAST_LEASE: Duration = Duration::from_millis(1500);
-/// How many writes that only move the revision are under way at once, and how many there are between compactions.
+/// The number of filler writes, which only move the revision, under way at once and between compactions.
 const FILLERS: usize = 512;
 const FILLERS_PER_COMPACTION: u64 = 50_000;
 /// Each time that writes overtake the revision, it is moved on further than the time before, for it must wait for all that

@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::sort::Sorter;
 use crate::target::Target;
 
-/// What was restored.
+/// The result of a restore.
 pub(crate) struct Restored {
     objects: u64,
     /// Keys whose lease was over.
@@ -28,9 +28,9 @@ pub(crate) struct Restored {
     begins: Revision,
 }
 
-/// What a file holds as of one revision.
+/// The contents of a file as of one revision.
 struct Contents {
-    /// By the revision of the last change: where the frame is.
+    /// The place of each frame, by the revision of the last change.
     live: Sorter<(u64, u64)>,
     leases: HashMap<LeaseId, Duration>,
     revision: Revision,
@@ -105,7 +105,7 @@ async fn fill(
 /// All changes by key and revision: where the frame is.
 struct Changes(Sorter<(Bytes, (u64, u64))>);
 
-/// Where the frame of a deletion is.
+/// The place of a deletion, which needs no frame.
 const DELETED: u64 = u64::MAX;
 
 // === impl Changes ===
@@ -219,7 +219,7 @@ mod tests {
     async fn any_revision_of_the_history_comes_back() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = Arc::new(EmbeddedStore::ephemeral());
-        // What each revision looked like.
+        // The contents at each revision.
         let mut states: Vec<(u64, Vec<(String, String)>)> = Vec::new();
         let lease = store.grant_lease(3000).await.expect("a lease");
         for n in 0..60_u32 {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::{Migration, or_gone};
 use crate::Error;
 
-/// How following ended.
+/// The reason why following ended.
 pub(super) enum Ended {
     /// The switch was made, and all up to this revision is in the target.
     CaughtUp(Revision),
@@ -21,7 +21,7 @@ pub(super) enum Ended {
     SourceGone(String),
 }
 
-/// When the operator says that the source's servers have stopped.
+/// The operator's signal that the source's servers have stopped.
 pub(super) struct Switch(watch::Receiver<bool>);
 
 const NOTE_EVERY: Duration = Duration::from_secs(1);
