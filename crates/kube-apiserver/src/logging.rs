@@ -18,9 +18,9 @@ use format::LogLayer;
 use levels::Levels;
 use output::Output;
 
-/// What can be asked of the log while it is written.
+/// A handle that changes the verbosity of the log and flushes it.
 pub(crate) struct Logging {
-    /// How much is logged; `/debug/flags/v` changes it.
+    /// The verbosity; `/debug/flags/v` changes it.
     levels: Arc<Levels>,
     output: Arc<Output>,
 }

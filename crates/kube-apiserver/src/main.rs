@@ -23,7 +23,7 @@ use notify::Notify;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How long a start keeps silent when something that every cluster has cannot be made.
+/// The longest wait for the default objects of the cluster before the start is announced without them.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.

@@ -1,4 +1,4 @@
-//! What the server shows on its port: certificates by name and after a change, versions, and headers for browsers.
+//! TLS of the server's port: certificates by name and after a change, versions, and headers for browsers.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

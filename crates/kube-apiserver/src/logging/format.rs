@@ -1,4 +1,4 @@
-//! How a line of the log reads: as klog writes it, or as the JSON of component-base.
+//! Formats of log lines: as klog writes them, or as the JSON of component-base.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -44,14 +44,14 @@ impl<S: Subscriber> Layer<S> for LogLayer {
     }
 }
 
-/// Where in the code an event is.
+/// The place of an event in the code.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     file: &'a str,
     line: u32,
 }
 
-/// What an event says.
+/// The message and fields of an event.
 #[derive(Default)]
 struct Found {
     message: String,
