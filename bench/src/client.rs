@@ -22,7 +22,7 @@ pub(crate) struct Clients {
     connections: Arc<Vec<SendRequest<Full<Bytes>>>>,
 }
 
-/// What came of a request that was read to its end.
+/// The result of a request whose answer was read to its end.
 pub(crate) struct Read {
     pub status: u16,
     pub bytes: u64,
