@@ -126,7 +126,7 @@ fn set_type(object: &mut Value, api_version: &'static str, kind: &'static str) {
     members.insert("apiVersion", api_version);
 }
 
-/// Names another version and brings what the conversion has made into that version's form.
+/// Sets the type of a converted object and brings it into the canonical form of that version.
 fn finish(object: &mut Value, group: &'static str, version: &'static str, kind: &'static str) {
     let members = object.make_object();
     members.insert("kind", kind);

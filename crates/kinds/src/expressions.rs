@@ -1,5 +1,5 @@
-//! Expressions within objects: what those of admission and of device selectors can use, and what is said of those that
-//! do not compile.
+//! Expressions within objects: the environments of those of admission and of device selectors, and the errors of those
+//! that do not compile.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -43,7 +43,7 @@ impl Compiler {
         Self { uses: Uses { params, ..Uses::default() }, variables: variables.then(Variables::default), stored }
     }
 
-    /// The rule for an expression: it compiles, and its result is of one of these types. `value` is what is shown.
+    /// Validates an expression: it compiles, and its result is of one of these types. Errors show `value`.
     pub fn check(
         &self,
         path: &FieldPath,
@@ -129,8 +129,8 @@ pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclTy
     env
 }
 
-/// The environment in which expressions of a policy are checked against one of the kinds that it is for. Programs are not
-/// made of what is compiled here.
+/// The environment in which expressions of a policy are checked against one of the kinds that it is for. Expressions
+/// compiled here are not made programs.
 pub fn type_checking(object: &DeclType, params: Option<&DeclType>, variables: &[(Text, DeclType)]) -> Environment {
     let mut env = Environment::new(Version::STORED)
         .with_data("namespaceObject", &namespace_type())
@@ -173,8 +173,7 @@ pub fn device_selector(path: &FieldPath, expression: &str, errors: &mut FieldErr
     }
 }
 
-/// The program of an expression whose result is of one of these types, of any where there are none, or what is wrong with
-/// it.
+/// Compiles an expression whose result is of one of these types, or of any type if there are none.
 pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Program, String> {
     let ast = env.compile(expression).map_err(|errors| format!("compilation failed: {errors}"))?;
     let found = ast.output_type();

@@ -122,7 +122,7 @@ fn errors() {
             r#"{"data":[]}"#,
             "json: cannot unmarshal array into Go struct field Secret.data of type map[string][]uint8",
         ),
-        // The first wrong type is told, a value that cannot be read before it, malformed JSON before anything.
+        // The first wrong type is reported; a value that cannot be read precedes it, malformed JSON precedes both.
         (
             "Pod",
             r#"{"spec":{"hostNetwork":1,"hostPID":2}}"#,

@@ -50,7 +50,7 @@ fn every_rule_says_what_it_should() {
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-/// The text of a file with what is said now.
+/// The text of a file with the present errors.
 fn replay(text: &str) -> String {
     let mut now = String::new();
     let mut subject: Option<Subject> = None;

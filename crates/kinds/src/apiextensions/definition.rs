@@ -1,4 +1,4 @@
-//! The spec of a definition as kube-apiserver works with it: what is alike for all versions belongs to none of them.
+//! The spec of a definition as kube-apiserver works with it: members alike in all versions belong to none of them.
 
 use binnacle_meta::ErrorValue;
 use binnacle_schema::{Value, json};

@@ -1,4 +1,4 @@
-//! The rules for schemas of custom resources that come from what the API server makes of OpenAPI.
+//! Validation of schemas of custom resources by the rules of the API server's OpenAPI conversion.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -20,7 +20,7 @@ pub(super) struct Rules {
 pub(super) struct Place {
     pub(super) is_root: bool,
     in_metadata: bool,
-    /// Why there may be no default.
+    /// The reason why there may be no default.
     no_default: Option<&'static str>,
 }
 

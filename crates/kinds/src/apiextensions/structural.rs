@@ -139,7 +139,7 @@ fn is_int_or_string_first(schema: &Value) -> bool {
     schema.list_at(&["allOf"]).first().is_some_and(is_int_or_string)
 }
 
-/// The rules for what a schema says of values.
+/// Validates the value constraints of a schema.
 fn values(schema: &Value, skip_any: bool, skip_first_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
     for list in ["anyOf", "allOf", "oneOf"].into_iter().filter(|list| !(skip_any && *list == "anyOf")) {
         for (i, nested) in errors.while_room(schema.list_at(&[list]).iter().enumerate()) {
@@ -157,7 +157,7 @@ fn values(schema: &Value, skip_any: bool, skip_first_any: bool, path: &FieldPath
     }
 }
 
-/// The rules for schemas under `allOf` and the like, which may say of values but not what they are.
+/// Validates schemas under `allOf` and the like, which may constrain values but not define them.
 fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
     const UNDEFINED: &str = "must be undefined to be structural";
     const EMPTY: &str = "must be empty to be structural";

@@ -164,7 +164,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-/// The rules for what the status says.
+/// Validates the status.
 pub(super) fn status(object: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("status").child("acceptedNames");
     validate_names(member(member(object, "status"), "acceptedNames"), &path, errors);
@@ -318,7 +318,7 @@ fn missing_schemas(
     }
 }
 
-/// The rules for a version, but for what it shares with all others.
+/// Validates a version, without the members that it shares with all others.
 fn validate_version(
     definition: &Definition<'_>,
     version: &Value,

@@ -55,7 +55,7 @@ pub(super) fn spec(features: &Features, autoscaler: &Value, old: Option<&Value>)
     errors
 }
 
-/// Objects with metrics may be of the core group; who had an invalid version may keep it.
+/// The versions allowed for objects with metrics: the core group's too, and an invalid one that was there before.
 fn object_versions(old_spec: Option<&Value>) -> ApiVersions {
     let versions = ApiVersions { any: false, core: true };
     let old_metrics = old_spec.map(|old| old.list_at(&["metrics"])).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `Event`: a report of something that happened to an object. What `v1` let pass must go on passing; whoever speaks
-//! `events.k8s.io/v1` keeps to stricter rules.
+//! `Event`: a report of something that happened to an object. Events that `v1` accepted must stay valid;
+//! `events.k8s.io/v1` has stricter rules.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, MicroTime};
 use binnacle_schema::Value;

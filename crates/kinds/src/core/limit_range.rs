@@ -1,4 +1,4 @@
-//! `LimitRange`: what one pod, container or claim of a namespace may ask for.
+//! `LimitRange`: limits on the resources of one pod, container or claim of a namespace.
 
 mod validation;
 

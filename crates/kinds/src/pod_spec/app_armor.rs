@@ -80,7 +80,7 @@ fn set_profile(container: &mut Object, profile: Value) {
     }
 }
 
-/// The profile that an annotation means, `None` for what would not be valid.
+/// The profile that an annotation means; `None` for an invalid one.
 fn profile(annotation: &str) -> Option<Value> {
     let valid = |name: &str| name.trim() == name && name.len() <= PROFILE_MAX;
     named_profile(annotation).filter(|_| annotation.strip_prefix(LOCALHOST_PREFIX).is_none_or(valid))

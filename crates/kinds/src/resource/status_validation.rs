@@ -1,4 +1,4 @@
-//! The rules for the status of a claim: what was allocated, who uses it, what drivers say of it.
+//! Validation of the status of a claim: the allocation, the consumers, and the drivers' device statuses.
 
 use std::collections::HashSet;
 

@@ -15,7 +15,7 @@ pub(super) const CLAIMS_MAX: usize = 4;
 const TOPOLOGIES_MAX: usize = 1;
 const PRIORITY_MAX: i64 = 1_000_000_000;
 
-/// The spec of a pod group; of what is there already nothing may change.
+/// Validates the spec of a pod group, of which an update may change nothing.
 pub(super) fn spec(features: &Features, spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     const FIELDS: [&str; 7] = [
         "podGroupTemplateRef",

@@ -48,7 +48,7 @@ pub(super) fn validate(features: &Features, object: &Value) -> FieldErrors {
     errors
 }
 
-/// A set that was accepted once stays changeable: what cannot change is not looked at again.
+/// Validates an update. A set that was accepted once stays changeable: immutable fields are not validated again.
 pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let null = Value::Null;

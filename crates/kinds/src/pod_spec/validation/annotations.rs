@@ -1,4 +1,4 @@
-//! Annotations that mean something for pods: what they may say, and that they agree with the fields that replaced them.
+//! Validation of annotations with a meaning for pods: their values, and agreement with the fields that replaced them.
 
 use std::collections::HashSet;
 

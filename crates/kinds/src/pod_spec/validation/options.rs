@@ -168,7 +168,7 @@ pub(crate) fn merges_label_keys(features: &Features) -> bool {
         && features.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge")
 }
 
-/// The rule of the day holds, unless what is there already breaks it: then it is held to the other one.
+/// Returns true if label keys are validated as unmerged: by the feature gates, unless the old object breaks that rule.
 fn unmerged_label_keys(features: &Features, constraints: &[Value]) -> bool {
     let breaks = |rule: fn(&Value, &FieldPath, &mut FieldErrors)| {
         let mut errors = FieldErrors::new();

@@ -61,7 +61,7 @@ pub(super) fn requirements(
     claim_names(requirements.list_at(&["claims"]), claims, &path.child("claims"), errors);
 }
 
-/// The resources of the pod as a whole, and that they cover what the containers ask for.
+/// Validates the resources of the pod as a whole, which must cover those of its containers.
 pub(super) fn pod_requirements(
     spec: &Value,
     claims: &BTreeSet<&str>,

@@ -128,7 +128,7 @@ pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, 
     }
 }
 
-/// Why a sysctl may not be set: it belongs to a namespace that the pod shares with its host.
+/// The reason why a sysctl may not be set: it belongs to a namespace that the pod shares with its host.
 pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
     // With slashes first, dots and slashes have changed places.
     let name: String = match name.find(['.', '/']).map(|at| name.as_bytes()[at]) {

@@ -86,7 +86,7 @@ pub(crate) fn iscsi(source: &Value, path: &FieldPath, errors: &mut FieldErrors) 
     iscsi_initiator(source, path, PREFIXES, errors);
 }
 
-/// The qualified name, the unit and the secret; `unknown` is said of names of another kind.
+/// Validates the qualified name, the unit and the secret; `unknown` is the error for names of other types.
 pub(crate) fn iscsi_rules(source: &Value, path: &FieldPath, unknown: &str, errors: &mut FieldErrors) {
     let name = source.str_at(&["iqn"]);
     let at = path.child("iqn");

@@ -128,7 +128,7 @@ fn scheduling_gates(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// Makes all that may change what it was, so that any other change shows.
+/// Puts all fields that may change back to their old values, so that any other change shows.
 fn forget_changeable(spec: &mut Value, old: &Value) {
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten();
