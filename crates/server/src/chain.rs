@@ -112,7 +112,7 @@ impl Chain {
         let leaves = filters::goaway::decide(options.goaway_chance, &connection);
         let mut work = Work::default();
         let answer = {
-            // Pinned where it stands, like what it waits for: futures of this size are not to be moved about.
+            // Pinned in place, like the futures that it waits for: futures of this size should not be moved.
             let answering =
                 pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight, &mut work));
             filters::panics::recover(&record, answering).await
@@ -131,7 +131,7 @@ impl Chain {
             ending = filters::audit::answered(trail, tried.unwrap_or_default(), info, head).await;
         }
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
-            // The answer ends with its head; what it began goes on.
+            // The answer ends with its head; the upgraded connection goes on.
             kept.keep(ending.take());
         }
         let (mut answer, gzip) = if gzip_accepted { compress::begin(answer).await } else { (answer, None) };
@@ -217,7 +217,7 @@ impl Chain {
                 let leaves = filters::authenticate::must_leave(&user, &connection);
                 filters::audit::received(trail, &info, &user, record).await?;
                 timings.passed(Filter::Audit);
-                // From here on, the caller is whom they act as.
+                // From here on, the caller is the user that they impersonate.
                 let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
                 let user = actor.await?;
                 timings.passed(self.impersonation.filter());
@@ -330,12 +330,12 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// Keeps something until the answer has been handed on, or for as long as what it began goes on.
+    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
     pub(crate) fn hold(&self, guard: impl std::any::Any + Send) {
         self.record.hold(guard);
     }
 
-    /// Whoever asks for the next piece has sent the one before.
+    /// Ends the time of the piece before: it has been sent when the next is asked for.
     fn taken(&mut self) {
         if let Some(at) = self.handed.take() {
             self.record.took(Part::Write, at.elapsed());

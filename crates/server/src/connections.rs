@@ -108,9 +108,9 @@ impl Connections {
         Some(Slot::new(self.clone(), connection))
     }
 
-    /// Counts again what is unauthenticated, and closes connections among those `counted` until there is room under a
-    /// limit: unauthenticated ones before others, then of the address with the most, then the one that rests longest. Who
-    /// has proved an identity and waits for an answer is never among them.
+    /// Counts unauthenticated connections again, and closes connections among those `counted` until there is room under
+    /// a limit: unauthenticated ones before others, then of the address with the most, then the one that rests longest.
+    /// A connection with a proved identity that waits for an answer is never among them.
     fn make_room(&self, open: &mut Open, limit: usize, counted: impl Fn(&Connection) -> bool) -> bool {
         let mut by_address: HashMap<IpAddr, usize> = HashMap::new();
         let mut unknown: HashMap<IpAddr, usize> = HashMap::new();

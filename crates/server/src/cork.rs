@@ -106,7 +106,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        // Nobody is woken when the gate opens: who opens it writes at once.
+        // No task is woken when the gate opens, as its opener writes at once.
         if this.shut { Poll::Pending } else { this.pinned()?.poll_write(cx, bytes) }
     }
 
@@ -178,7 +178,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
         {
             return Poll::Ready(Err(error));
         }
-        // Reading writes only what cannot wait: alerts.
+        // Reading writes only alerts, which cannot wait.
         this.gate(false).poll_read(cx, buffer)
     }
 }

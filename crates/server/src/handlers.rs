@@ -100,7 +100,7 @@ async fn relay(
 }
 
 impl Outgoing {
-    /// Keeps something until the answer has been handed on, or for as long as what it began goes on.
+    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
     pub(crate) fn hold(&mut self, guard: impl std::any::Any + Send) {
         match self {
             Self::Tracked(body) => body.hold(guard),

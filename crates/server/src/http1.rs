@@ -34,7 +34,7 @@ where
 {
     let service = service_fn(|request: Request<Incoming>| {
         let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-        // Hyper moves what it is given several times before it polls it.
+        // Boxed, as hyper moves the future several times before it polls it.
         Box::pin(async move {
             let answering = connection.begin();
             if let Some(refusal) = refuse(&request) {

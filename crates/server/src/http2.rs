@@ -28,7 +28,7 @@ use incoming::Incoming;
 const MAX_HEADER_BYTES: u32 = 1 << 20;
 /// Most request bodies fit into this, so that they arrive without waiting for a window (the same as in kube-apiserver).
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// Bounds what one connection may make the server hold of bodies that nobody reads yet.
+/// Bounds the bytes of unread request bodies that one connection may make the server hold.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 /// The bytes of an answer that one stream holds until its client reads: the rest waits where it is shared.
 const SEND_BUFFER: usize = 256 * 1024;
@@ -37,7 +37,7 @@ const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval of pings to a silent client, and the longest time for its answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Streams that the server resets because of what the client does wrong on them, before the connection ends.
+/// The limit on streams that the server resets for the client's errors, before the connection ends.
 const LOCAL_RESETS: usize = 1024;
 
 /// Serves a connection until it ends. `leave` resolves when it should take no further requests.
@@ -230,7 +230,7 @@ async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F
     .await
 }
 
-/// Why an answer did not leave as a whole.
+/// The reason why an answer was not sent as a whole.
 enum Unsent {
     /// The client has gone, or does not want it any more.
     Gone,

@@ -69,7 +69,7 @@ impl InFlight {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Changes while clients take what they are sent.
+    /// The bytes sent so far: they change while clients read their answers.
     pub(crate) fn progress(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }

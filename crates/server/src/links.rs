@@ -13,7 +13,7 @@ use crate::answer::{page_not_found, raw_json};
 pub struct Links {
     links: Arc<[Arc<dyn Link>]>,
     detours: Arc<[Arc<dyn Detour>]>,
-    /// Tells whether all links know what is theirs.
+    /// Returns true once all links know their paths.
     complete: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 

@@ -295,7 +295,7 @@ async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Gat
     start.into_stream(config).await
 }
 
-/// Reads until it is known what the connection begins with.
+/// Reads until the kind of the connection is known.
 async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Connection) -> Option<(First, Bytes)> {
     let mut bytes = BytesMut::with_capacity(512);
     loop {

@@ -430,7 +430,7 @@ fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
     std::str::from_utf8(digits).unwrap_or("0")
 }
 
-/// The control plane's own clients are told apart; all others are one.
+/// The label of the control plane's own clients; all others are one.
 fn system_client(agent: &HeaderValue) -> &'static str {
     match agent.to_str().ok().and_then(|agent| agent.split_once('/')).map(|(name, _)| name) {
         Some("kube-apiserver") => "kube-apiserver",

@@ -1,5 +1,5 @@
-//! Looks at the first bytes of a connection for the path of its first request, without taking them away from whoever
-//! serves the connection. It only decides where that happens: a path that is not recognized is served all the same.
+//! Looks at the first bytes of a connection for the path of its first request, without consuming them. It only decides
+//! where the connection is served: a path that is not recognized is served all the same.
 
 /// The paths of health, and how HPACK's Huffman code writes them. The last byte is shared with what follows, so its mask
 /// says which of its bits count.

@@ -126,7 +126,7 @@ impl Connection {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// It is no longer HTTP: whoever took it over ends it.
+    /// Marks the connection as upgraded: it is no longer HTTP, and the code that took it over ends it.
     pub(crate) fn upgraded(&self) {
         self.upgraded.store(true, Ordering::Relaxed);
     }
@@ -135,7 +135,7 @@ impl Connection {
         self.upgraded.load(Ordering::Relaxed)
     }
 
-    /// Waits while too many requests of a caller without identity run. An error when they are told to go meanwhile.
+    /// Waits while too many requests of an unknown caller run. Fails when the connection is told to go meanwhile.
     pub(crate) async fn turn(&self) -> Result<Option<SemaphorePermit<'_>>, AcquireError> {
         if self.is_known() {
             return Ok(None);
@@ -196,7 +196,7 @@ impl Connection {
         self.stalled.store(0, Ordering::Relaxed);
     }
 
-    /// All that was written has been sent.
+    /// Notes that all written bytes have been sent.
     pub(crate) fn sent(&self) {
         self.stalled.store(0, Ordering::Relaxed);
         self.behind.store(0, Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// It was told to go by other means.
+    /// Notes that the connection was told to go by other means.
     pub(crate) fn leaves(&self) {
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left.store(self.now(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! `--debug-socket-path`: profiles and flags on a unix socket, for who may open it. Nobody is asked who they are.
+//! `--debug-socket-path`: profiles and flags on a unix socket, without authentication for anybody who may open it.
 
 use std::convert::Infallible;
 use std::io;
@@ -39,7 +39,7 @@ struct Served {
 }
 
 impl DebugSocket {
-    /// Takes the place of what is at the path.
+    /// Binds the socket in the place of any file at the path.
     pub fn bind(path: &Path, profiles: PprofLink, flags: DebugFlagsLink) -> io::Result<Self> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

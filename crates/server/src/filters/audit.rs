@@ -120,7 +120,7 @@ impl Head {
     }
 }
 
-/// Tells of an answer. What follows its head is told by the [`Ending`], if anything does.
+/// Reports an answer. The rest after its head, if there is any, is reported by the [`Ending`].
 pub(crate) async fn answered(
     trail: Arc<Trail>,
     tried: PresentedCredentials,
@@ -155,7 +155,7 @@ pub(crate) async fn answered(
         if limit > 0 {
             trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));
         }
-        // Of slow ones it is told as well how long sending them took.
+        // Events of slow requests also report the time that sending took.
         if !trail.is_slow() {
             trail.completed().await;
             return None;
@@ -245,7 +245,7 @@ fn detach(work: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// The addresses that a request came by, from the farthest. All but the last are what clients and proxies say.
+/// The addresses that a request came by, from the farthest. All but the last are claims of clients and proxies.
 fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<IpAddr> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut ips: Vec<IpAddr> = text(FORWARDED_FOR).split(',').filter_map(|part| part.trim().parse().ok()).collect();

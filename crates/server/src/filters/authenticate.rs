@@ -1,4 +1,4 @@
-//! Finds out who is calling, and takes the credentials out of the request.
+//! Authenticates the caller, and takes the credentials out of the request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Priority and fairness: requests wait for a seat of their level, or are told to come again.
+//! Priority and fairness: requests wait for a seat of their level, or are refused and told to retry.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -41,7 +41,7 @@ impl Tracer {
     }
 }
 
-/// Begins the trace of a request, once it is known who asks: only some may decide that theirs is sampled.
+/// Begins the trace of a request, once the caller is known: only some may decide that theirs is sampled.
 pub(crate) fn begin(
     tracer: Option<&Tracer>,
     record: &Record,

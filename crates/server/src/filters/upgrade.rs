@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::audit::Ending;
 
-/// The upgrade that a request asks for, if it does, and what is told when its connection is given up.
+/// Returns the upgrade that a request asks for, if any, and the state that is kept until its connection ends.
 pub(crate) fn of(extensions: &mut Extensions) -> (Option<Upgrade>, Kept) {
     let kept = Kept::default();
     let upgrade = extensions.remove::<OnUpgrade>().map(|connection| {

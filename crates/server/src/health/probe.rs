@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Knows at once, the first time; then when it is told.
+    /// Answers at once the first time, then when it is notified.
     #[derive(Default)]
     struct Slow {
         asked: AtomicU32,

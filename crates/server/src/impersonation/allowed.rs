@@ -27,7 +27,7 @@ pub(super) struct Allowed {
     users: Mutex<Recent<Key, (Instant, Arc<User>)>>,
 }
 
-/// Stands for a question. Hashed, because callers choose most of what it consists of.
+/// The key of a question. Hashed, because callers choose most of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key([u8; 32]);
 
@@ -41,7 +41,7 @@ impl Allowed {
         users.get(key).filter(|(since, _)| since.elapsed() < self.kept).map(|(_, user)| user.clone())
     }
 
-    /// Whoever is large is asked about again: headers may hold a megabyte, and it is the caller who sends them.
+    /// Inserts a user. Large ones are not kept: headers may hold a megabyte, and the caller chooses them.
     pub(super) fn insert(&self, key: Key, user: Arc<User>) {
         if size(&user) <= MAX_USER {
             self.users.lock().insert(key, (Instant::now(), user));
@@ -103,7 +103,7 @@ fn size(user: &User) -> usize {
     user.name.len() + user.uid.len() + lengths(&user.groups) + extra.sum::<usize>()
 }
 
-/// Lengths keep what is hashed from running into its neighbour.
+/// Each text is hashed with its length, so that neighbours cannot run into each other.
 struct Hash(Sha256);
 
 impl Hash {

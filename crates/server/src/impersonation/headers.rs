@@ -1,4 +1,4 @@
-//! The headers that say whom to act as.
+//! The headers that name the user to impersonate.
 
 use std::collections::BTreeMap;
 

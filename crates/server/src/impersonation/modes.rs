@@ -112,7 +112,7 @@ impl Mode {
         Ok(Some(Arc::new(User { name: wanted.name.clone(), ..(*user).clone() })))
     }
 
-    /// `known_as` is who stands for the wanted user in what is remembered.
+    /// `known_as` stands for the wanted user in the keys of remembered answers.
     async fn check_constrained(
         self,
         by: &Impersonation,
@@ -149,7 +149,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Each part of who is wanted, and whom that makes.
+    /// Authorizes each part of the wanted user. Returns the user that the caller becomes.
     async fn parts(&self, wanted: &User) -> Result<User, Status> {
         let mut user = wanted.clone();
         self.name(wanted, &mut user).await?;
@@ -291,7 +291,7 @@ fn check_extra(wanted: &User) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds the group that everybody is in who is known, or that of those who are not.
+/// Adds the group of all authenticated users, or that of all unauthenticated ones.
 pub(super) fn complete_groups(user: &mut User) {
     let group = if user.name == User::ANONYMOUS {
         User::UNAUTHENTICATED
