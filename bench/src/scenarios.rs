@@ -17,7 +17,7 @@ use crate::{objects, process};
 /// The number of pods in most scenarios, and in the large ones.
 const PODS: usize = 10_000;
 const MANY_PODS: usize = 100_000;
-/// As many pods as make a list of 100 MB, and who reads it how slowly.
+/// The number of pods that make a list of 100 MB, and the number and speed of the clients that read it.
 const SLOW_LIST_PODS: usize = 21_000;
 const SLOW_CLIENTS: usize = 200;
 const SLOW_WINDOW: u32 = 64 << 10;
