@@ -8,7 +8,7 @@ use binnacle_schema::{ListType, Message, Ty};
 
 use crate::types::Type;
 
-/// The type of some data, with what the cost estimate wants to know of it.
+/// The type of some data, with the bounds that the cost estimate uses.
 #[derive(Clone, Debug)]
 pub struct DeclType {
     pub shape: Shape,

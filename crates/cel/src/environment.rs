@@ -172,8 +172,8 @@ impl Environment {
     /// Compiles an expression into a program.
     ///
     /// # Errors
-    /// See [`Environment::compile`] and [`Ast::program`]; the text is that of Go, without what it puts before
-    /// it (`compilation failed: `).
+    /// See [`Environment::compile`] and [`Ast::program`]; the text is that of Go, without its prefix `compilation
+    /// failed: `.
     pub fn program(&self, expression: &str) -> Result<Program, String> {
         let ast = self.compile(expression).map_err(|errors| errors.to_string())?;
         ast.program().map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! The evaluator: walks a plan and counts what it costs.
+//! The evaluator: walks a plan and counts the cost.
 
 use crate::cost::{self, STRING_TRAVERSAL};
 use crate::error::Error;
@@ -45,7 +45,7 @@ impl<'a> Activation<'a> {
     }
 }
 
-/// A result and what it cost.
+/// A result and its cost.
 #[derive(Clone, Debug)]
 pub struct Evaluated<'a> {
     pub result: Result<Val<'a>, Error>,
@@ -61,7 +61,7 @@ impl Program {
         self.evaluate(activation, limit).result
     }
 
-    /// Evaluates the program and says what it cost, also where it failed.
+    /// Evaluates the program. Returns the cost also if it fails.
     pub fn evaluate<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Evaluated<'a> {
         let meter = Meter::new(limit);
         let mut eval = Eval { meter: &meter, variables: activation, slots: vec![Ok(Val::Null); self.slots] };

@@ -16,7 +16,7 @@ use crate::source::{Issues, Location, Source};
 /// The bounds of kube-apiserver's parser, of which messages speak.
 pub(crate) const MAX_CODE_POINTS: usize = 100_000;
 const MAX_RECURSION: usize = 250;
-/// Macros may copy what they are applied to; kube-apiserver has no bound here.
+/// Macros may copy their target and arguments; kube-apiserver has no bound here.
 const MAX_NODES: usize = 200_000;
 
 /// Optional syntax that the environment adds to the language.

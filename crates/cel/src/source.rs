@@ -1,4 +1,4 @@
-//! The text of an expression with its lines, and what is wrong with it, shown as cel-go shows it.
+//! The text of an expression with its lines, and its errors, shown as cel-go shows them.
 
 use std::fmt;
 

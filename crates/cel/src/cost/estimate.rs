@@ -421,7 +421,7 @@ enum Element {
     Single,
 }
 
-/// A loop over nothing that only gives a name to a value.
+/// Returns true for a loop over nothing that only names a value, as `cel.bind` makes it.
 fn is_bind(fold: &Comprehension) -> bool {
     matches!(&fold.range.kind, Kind::List(list) if list.elements.is_empty())
         && matches!(&fold.condition.kind, Kind::Literal(Literal::Bool(false)))

@@ -54,7 +54,7 @@ pub struct Decision {
     pub error: Option<String>,
 }
 
-/// Decides what the user of the request, or a service account, may do.
+/// Decides the permissions of the user of the request, or of a service account.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     fn authorize(&self, check: &Check) -> Decision;
 }

@@ -30,7 +30,7 @@ pub(super) fn report(source: &Source, tokens: &[Token], issues: &mut Issues) {
 
 enum Thrown {
     Mismatch(Set),
-    /// No alternative fits what is read from the first token to the second.
+    /// No alternative fits the tokens from the first to the second.
     NoViable(usize, usize),
     GiveUp,
 }

@@ -128,7 +128,7 @@ fn same_keys(meter: &Meter, a: &Val<'_>, b: &Val<'_>, keys: &[Text]) -> Result<b
     Ok(true)
 }
 
-/// `a + b` where the type says how lists are added: to a set what is not in it, to a map by keys.
+/// `a + b` where the type says how lists are added: to a set the elements that it lacks, to a map by keys.
 pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<List<'a>, Error> {
     let kind = match a.decl() {
         Some(DeclType { shape: Shape::List { kind, .. }, .. }) => kind.clone(),
