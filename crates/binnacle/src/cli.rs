@@ -1,4 +1,4 @@
-//! The command line: which commands there are, what they take, and what they print.
+//! The command line: the commands, their arguments, and their output.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -180,7 +180,7 @@ async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis)
 }
 
 async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Result<usize, Error> {
-    // A compaction that overtakes this is no reason to fail: what is outside of the prefix is told for information.
+    // A compaction that overtakes this is no reason to fail: keys outside the prefix are reported for information.
     let request = RangeRequest { range, revision: Some(revision), limit: 0, count_only: true };
     let now = RangeRequest { revision: None, ..request.clone() };
     Ok(match store.range(request).await {
@@ -330,7 +330,7 @@ mod tests {
         let other = POD.replace("Pod", "Gadget");
         let sealed = b"k8s:enc:aesgcm:v1:two:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
         let none: Option<&Path> = None;
-        // Key, value, configuration, and what is to be found; `*` stands for any words.
+        // Key, value, configuration, and the expected findings; `*` stands for any words.
         type Case<'a> = (&'a str, &'a [u8], Option<&'a Path>, &'a [[&'a str; 3]]);
         let cases: &[Case<'_>] = &[
             (pod, POD.as_bytes(), none, &[]),

@@ -1,4 +1,4 @@
-//! Why a command could not do what it was asked.
+//! The errors of commands.
 
 use std::fmt::Display;
 

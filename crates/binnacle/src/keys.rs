@@ -30,7 +30,7 @@ pub(crate) enum Owner {
     Unknown,
 }
 
-/// Keys of the servers' own, by what follows the root: what they are, and group, version and kind of what is kept there.
+/// Keys of the servers' own, without the root: their description, and group, version and kind of the data there.
 const NOTES: [(&str, &str, [&str; 3]); 5] = [
     ("ranges/serviceips", "given service addresses", ["", "v1", "RangeAllocation"]),
     ("ranges/servicenodeports", "given node ports", ["", "v1", "RangeAllocation"]),
@@ -68,7 +68,7 @@ impl Keys {
         }
     }
 
-    /// The type of what is kept under the key, where this release knows it.
+    /// The type of the data under the key, where this release knows it.
     pub(crate) fn kept(&self, key: &[u8]) -> Option<&StoredType> {
         match self.owner(key) {
             Owner::Resource(resource) => self.kinds.get(&resource),

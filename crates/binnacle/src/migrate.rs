@@ -66,7 +66,7 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let report = loop {
         match migration.fill(&*source.opened.store, &switch, source.live.as_deref()).await? {
             Ended::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
-            // The server has stopped: what it wrote last is in its directory.
+            // The server has stopped: its last writes are in its directory.
             Ended::SourceGone(reason) => {
                 let Place::Embedded(dir) = &order.from else {
                     return Err(Error::doing("following the source", reason));

@@ -17,8 +17,8 @@ pub(crate) struct Pages<'a> {
     pub(crate) torn: bool,
 }
 
-/// At most as many objects as kube-apiserver asks etcd for at once, and what a page should have in bytes if the objects to
-/// come are as large as those before.
+/// The most objects of a page, as kube-apiserver asks etcd for at once, and the bytes that a page should have if the
+/// objects to come are as large as those before.
 const PAGE: usize = 500;
 const PAGE_BYTES: usize = 4 << 20;
 const FIRST_PAGE: usize = 32;

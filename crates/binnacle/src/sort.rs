@@ -1,5 +1,5 @@
-//! Sorting more than memory should hold: what is collected is written, in sorted runs, to a file without a name, and
-//! merged when it is read.
+//! Sorting more than memory should hold: rows are written, in sorted runs, to a file without a name, and merged when
+//! they are read.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -63,7 +63,7 @@ impl<R: Row> Sorter<R> {
         Self { rows: Vec::new(), bytes: 0, count: 0, file: None, runs: Vec::new(), limit }
     }
 
-    /// `size` is what the row refers to beside itself.
+    /// `size` counts the bytes that the row refers to outside of itself.
     pub(crate) fn add(&mut self, row: R, size: usize) -> io::Result<()> {
         self.bytes += size_of::<R>() + size;
         self.count += 1;
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_was_added_comes_in_order() {
-        // Without a run, with some, and with rows that are larger than what is read at once.
+        // Without a run, with some, and with rows that are larger than one read.
         for (count, memory, length) in [(0, 1, 0), (1, 1, 3), (1000, MEMORY, 5), (1000, 4096, 5), (20, 1, 3 * READ)] {
             let mut sorter = Sorter::with_memory(memory);
             let mut expected = Vec::new();

@@ -38,8 +38,8 @@ struct Contents {
     newest: Revision,
 }
 
-/// Makes the store of a data directory from a backup, as of `revision` (the newest, unless said). Its first revision is
-/// `bump` above the newest of the file: whoever has seen a revision that came after the backup must not meet it again.
+/// Makes the store of a data directory from a backup, as of `revision`, by default the newest. Its first revision is
+/// `bump` above the newest of the file: clients that have seen a revision from after the backup must not meet it again.
 pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<Restored, Error> {
     let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
     let (mut reader, head) = Reader::open(File::open(path).map_err(about)?).map_err(about)?;

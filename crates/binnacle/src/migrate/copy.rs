@@ -25,7 +25,7 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 type Changed = Sorter<(u64, Bytes)>;
 
 impl Migration<'_> {
-    /// Makes the target hold what the source held at the revision that is answered, but for what has changed since.
+    /// Copies to the target the contents of the source at the returned revision, except for keys that changed since.
     pub(super) async fn pass(&mut self, source: &dyn Store) -> Result<Revision, Failure> {
         let (revision, mut changed) = self.compare_keys(source).await?;
         let reached = self.marker.reached;

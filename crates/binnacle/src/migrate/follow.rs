@@ -64,7 +64,7 @@ impl Switch {
 }
 
 impl Migration<'_> {
-    /// Brings over what changes after `after`. `None` when the source has forgotten part of it.
+    /// Copies the changes after `after`. Returns `None` when the source has compacted some of them.
     pub(super) async fn follow(
         &mut self,
         source: &dyn Store,
@@ -81,7 +81,7 @@ impl Migration<'_> {
                 None => return Ok(Some(Ended::SourceGone("the server does not answer".to_owned()))),
             },
         };
-        // A server ends what it serves by stopping, and only then.
+        // A server that owns the source ends the migration by stopping, and only then.
         let switched = || !live && switch.made();
         if !switched() {
             self.progress.say(match live {

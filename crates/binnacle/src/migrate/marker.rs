@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) struct Marker {
     /// The identity of the source.
     pub(crate) source: String,
-    /// All that was written to the source up to this revision and has not been changed since is in the target.
+    /// All writes to the source up to this revision are in the target, unless the key has changed since.
     pub(crate) reached: u64,
 }
 

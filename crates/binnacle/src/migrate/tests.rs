@@ -23,7 +23,7 @@ impl Stores {
         Self { source: EmbeddedStore::ephemeral(), target: Arc::new(EmbeddedStore::ephemeral()) }
     }
 
-    /// Moves everything, as one run of the program does; what it says at the end.
+    /// Moves everything, as one run of the program does. Returns its report.
     async fn run(&self, target_root: &str) -> Result<String, String> {
         let mut progress = Progress::new();
         let mut migration = self.begin(target_root, &mut progress).await?;

@@ -34,7 +34,7 @@ pub(super) struct Side<'a> {
 }
 
 impl Migration<'_> {
-    /// Compares all keys of both stores; the answer is a table of what is there.
+    /// Compares all keys of both stores. Returns a table of their contents.
     pub(super) async fn verify(&mut self, source: &dyn Store) -> Result<String, Error> {
         let target = self.target.store().clone();
         let keys = Keys::new(&self.source_root);
