@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The limit where there is no upper one, unless the system names one.
 const PLENTY: u64 = 1 << 20;
 
-/// Raises the limit as far as it may be, and says what it is then. Each connection takes one, and the store must never be
+/// Raises the limit as far as possible and returns it. Each connection takes a descriptor, and the store must never be
 /// without.
 pub(crate) fn raise() -> u64 {
     let before = getrlimit(Resource::Nofile);

@@ -49,7 +49,7 @@ impl Logging {
         })
     }
 
-    /// Writes what is held back.
+    /// Writes the buffered lines.
     pub(crate) fn flush(&self) {
         self.output.flush();
     }

@@ -1,4 +1,4 @@
-//! The program: flags, then a server that runs until it is told to stop.
+//! The program: flags, then a server that runs until a signal.
 
 mod descriptors;
 mod flags;
@@ -75,8 +75,8 @@ fn serve(config: Config) -> Result<(), String> {
     result
 }
 
-/// Serves until a signal. The greeting is printed once what every cluster has is there: who reads it can rely on
-/// `/readyz`, and on the rights that everybody has.
+/// Serves until a signal. The greeting is printed once the default objects of the cluster are there: its reader can
+/// rely on `/readyz`, and on the rights that everybody has.
 async fn run(settings: Settings) -> Result<(), String> {
     // Before anything else, so that a signal during the start is not lost.
     let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;

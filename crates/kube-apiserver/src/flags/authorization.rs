@@ -95,7 +95,7 @@ impl FromFlags for Authorization {
 
 fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {
     let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
-    // An empty list means what the Go server does without the flag.
+    // An empty list means the default of the Go server.
     let names: Vec<&str> = if names == [""] { vec!["AlwaysAllow"] } else { names };
     let webhook = given.text(WEBHOOK_FILE);
     let mut authorizers = Vec::new();

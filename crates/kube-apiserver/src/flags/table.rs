@@ -14,7 +14,7 @@ pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) short: Option<char>,
     pub(super) kind: Kind,
-    /// As text; empty when the flag has no value of its own accord.
+    /// As text; empty when the flag has no default.
     pub(super) default: &'static str,
     pub(super) help: &'static str,
 }

@@ -112,7 +112,7 @@ fn text(level: &Level, now: &Zoned, process: u32, place: Place<'_>, found: &Foun
     let (month, day, hour, minute, second) = (now.month(), now.day(), now.hour(), now.minute(), now.second());
     let file = place.file.rsplit('/').next().unwrap_or(place.file);
     let at = place.line;
-    // Nothing that is written to a string fails.
+    // Writing to a string cannot fail.
     let _ = write!(
         line,
         "{severity}{month:02}{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06} {process:>7} {file}:{at}] "
