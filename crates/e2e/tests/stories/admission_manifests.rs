@@ -1,4 +1,4 @@
-//! Policies and webhooks in files of the server: what nobody can take away through the API.
+//! Policies and webhooks in files of the server: nobody can remove them through the API.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -60,7 +60,7 @@ fn webhooks(hook: &Hook) -> Value {
     })
 }
 
-/// Refuses what is called `never`.
+/// A webhook that refuses objects with the name `never`.
 async fn hook() -> Hook {
     Hook::start(|request: http::Request<Vec<u8>>| async move {
         let review: Value = serde_json::from_slice(request.body()).unwrap();

@@ -1,5 +1,5 @@
-//! Admission policies, as a platform team uses them: limits with parameters of a kind of its own, warnings before refusals,
-//! defaults for what teams forget, and a status that tells what is wrong with a policy.
+//! Admission policies, as a platform team uses them: limits with parameters of a kind of its own, warnings before
+//! refusals, defaults for fields that teams forget, and a status with the errors of a policy.
 
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ fn limits_with_parameters() {
     kubectl.ok_with(&["create", "-f", "-"], &large.to_string());
 }
 
-/// Nobody learns through a policy what they may not read.
+/// A policy reveals nothing that its author may not read.
 #[test]
 fn parameters_that_the_author_may_not_read() {
     let server = Server::ephemeral();
@@ -216,7 +216,7 @@ fn defaults_by_mutation() {
     until_told(&kubectl, &deployment("other", 1), refused);
 }
 
-/// Without a controller manager the server itself says what is wrong with a policy.
+/// Without a controller manager the server itself reports the errors of a policy.
 #[test]
 fn type_checking() {
     let server = Server::ephemeral();

@@ -94,7 +94,7 @@ async fn bytes_pass_both_ways() {
     assert_eq!(extension.seen().len(), before);
 }
 
-/// A refused upgrade leaves no tunnel: what the client sends behind it is for this server (CVE-2018-1002105).
+/// A refused upgrade leaves no tunnel: bytes that the client sends behind it are for this server (CVE-2018-1002105).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_upgrade_leaves_no_tunnel() {
     let (extension, rig) = start().await;

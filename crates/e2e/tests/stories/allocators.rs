@@ -88,7 +88,7 @@ async fn nothing_twice_and_nothing_lost() {
     println!("{total} services in {took:?}, {refused} were refused what another had");
 }
 
-/// Makes services and deletes the oldest, and says how many were refused because another has what they asked for.
+/// Creates services and deletes the oldest. Returns how many were refused because their address or port was taken.
 async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) -> usize {
     let services: Api<Service> = Api::namespaced(client, NAMESPACE);
     let mut there = VecDeque::new();
@@ -104,7 +104,7 @@ async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) ->
             Err(kube::Error::Api(status)) if status.message.contains("is already allocated") => refused += 1,
             Err(error) => panic!("{error}"),
         }
-        // Some change their type, and so what they have.
+        // Some change their type, and with it their addresses and ports.
         if turn % 5 == 3
             && let Some(old) = there.pop_back()
         {
@@ -112,7 +112,7 @@ async fn come_and_go(client: Client, n: usize, count: usize, ledger: &Ledger) ->
         }
         if there.len() > WINDOW {
             let oldest = there.pop_front().unwrap();
-            // Others may get what it has before the answer comes.
+            // Others may get its address and ports before the answer comes.
             ledger.strike(&oldest);
             services.delete(&oldest.name_any(), &DeleteParams::default()).await.unwrap();
         }
@@ -143,7 +143,7 @@ async fn change(services: &Api<Service>, old: Service, ledger: &Ledger) -> Servi
     new
 }
 
-/// Services of many kinds. A few ask for what others ask for at the same time.
+/// Services of many kinds. A few ask for the same addresses or ports as others at the same time.
 fn service(name: &str, n: usize, turn: usize) -> serde_json::Value {
     let dns = json!([
         {"name": "tcp", "port": 53}, {"name": "udp", "port": 53, "protocol": "UDP"}, {"name": "http", "port": 80}

@@ -113,7 +113,7 @@ async fn only_proxies_say_who_is_calling() {
     ] {
         let mut client = server.connect(&with[0]).await;
         let (code, user) = who(&mut client, headers).await;
-        // A proxy's own certificate is nobody's: without a user there is only anonymous, who may not ask.
+        // A proxy's own certificate names nobody: without a user the request is anonymous, and may not ask.
         let want_code = if want.0 == 401 { 403 } else { want.0 };
         assert!(
             (code, user.as_str()) == want || (code, user.as_str()) == (want_code, " "),
@@ -238,7 +238,7 @@ async fn a_token_webhook_in_all_moods() {
     }
     // A cached answer is not asked for again.
     assert_eq!(calls.load(Ordering::SeqCst), 2);
-    // Whoever wonders why it took so long finds it in the audit log.
+    // The audit log has the latency of the authentication.
     let told = wait_until("the slow request to be told of", async || {
         let log = std::fs::read_to_string(&log).ok()?;
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -261,7 +261,7 @@ async fn a_token_webhook_in_all_moods() {
     assert_eq!(bearer(&server, "good").await, hooked);
     assert_eq!(server.client().await.get("/api/v1/nodes").await.unwrap().status, 200);
     held.abort();
-    // With the webhook down, who is remembered is still known, and the others are not.
+    // With the webhook down, cached users are still known, and others are not.
     drop(hook);
     assert_eq!(bearer(&server, "good").await, hooked);
     assert_eq!(bearer(&server, "new").await.0, 401);
@@ -399,7 +399,7 @@ async fn issuers_of_id_tokens() {
     let stale = first_key.sign(&first.claims(json!({"jti": "stale"}))).unwrap();
     assert_eq!(bearer(&server, &stale).await.0, 401);
 
-    // Without a token there is only what the file leaves open.
+    // Without a token only the paths that the file leaves open are allowed.
     for (path, code) in [("/livez", 200), ("/livez/", 401), ("/livez/ping", 401), ("/healthz", 401), ("/api", 401)] {
         let mut client = server.connect(&Handshake::new(server.admin().authority)).await;
         assert_eq!(client.get(path).await.unwrap().status, code, "{path}");
@@ -433,7 +433,7 @@ async fn issuers_of_id_tokens() {
     }
 }
 
-/// Extension API servers trust whom this server trusts.
+/// Extension API servers trust the client CAs that this server trusts, also when these change.
 #[tokio::test(flavor = "multi_thread")]
 async fn authorities_that_change_are_told_of() {
     let (first, second) = (Authority::new(), Authority::new());

@@ -230,7 +230,7 @@ async fn nodes_read_what_their_pods_need() {
     let pod =
         json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": containers, "volumes": volume}});
     let secret = |name: &str| format!("/api/v1/namespaces/team/secrets/{name}");
-    // The first question of a node is answered by what is there, the later ones by what comes.
+    // The first request of a node is answered from the present objects, later ones also from events.
     assert_eq!(rig.code("node", "GET", &secret("mine")).await, 403);
     rig.make("/api/v1/namespaces/team/pods", pod).await;
     until("the pod counts", async || rig.code("node", "GET", &secret("mine")).await == 200).await;
@@ -308,7 +308,7 @@ async fn a_configuration_that_changes() {
     assert_eq!(rig.code("bob", "GET", "/version").await, 200);
     assert_eq!(rig.code("node", "GET", "/api/v1/nodes/n1").await, 404);
     assert_eq!(asked.load(Ordering::Relaxed), before);
-    // Without RBAC the file is not taken, and what was in force stays so.
+    // Without RBAC the file is rejected, and the former configuration stays in force.
     write(broken);
     let metrics = async || rig.send("root", "GET", "/metrics", &Value::Null).await.body;
     let counted = async |status: &str| {

@@ -235,7 +235,7 @@ async fn broken_connections() {
     }
 }
 
-/// A webhook that is away for a while ends no watch: what happened meanwhile is told when it is back.
+/// A webhook that is away for a while ends no watch: the events meanwhile come when it is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_outlast_a_webhook_that_is_away() {
     let server = Server::ephemeral();
@@ -313,7 +313,7 @@ async fn one_bad_object() {
     .await;
 }
 
-/// Whoever owned fields of an object in one version owns them after it was scaled in another.
+/// A manager that owned fields of an object in one version owns them after it was scaled in another.
 #[tokio::test(flavor = "multi_thread")]
 async fn scaled_in_another_version() {
     let server = Server::ephemeral();

@@ -65,7 +65,7 @@ async fn the_oldest_version_is_elected() {
     assert_eq!(elected.holder_identity.as_deref(), Some("early"));
     assert_eq!(elected.strategy.as_deref(), Some("OldestEmulationVersion"));
 
-    // A better one does not take the lease away: who holds it is told.
+    // A better candidate does not take the lease away: its holder is told.
     renew(&candidates, "early").await;
     let held = json!({"spec": {"renewTime": at(0), "leaseDurationSeconds": 60}});
     leases.patch("scheduling", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();

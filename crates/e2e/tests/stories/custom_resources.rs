@@ -4,7 +4,7 @@
 use binnacle_testkit::{Etcd, Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
-/// A definition in which much of what a schema can say is said.
+/// A definition that uses many features of schemas.
 fn definition() -> Value {
     let schema = |field: &str| {
         json!({"openAPIV3Schema": {"type": "object", "properties": {
@@ -76,7 +76,7 @@ fn an_operator_is_installed() {
     let odd = kubectl.run_with(&["create", "-f", "-"], &odd.to_string());
     assert!(odd.err.contains("unknown field \"spec.colour\""), "{}", odd.err);
 
-    // Lists are merged by their keys, by whoever applies.
+    // Lists are merged by their keys, between appliers.
     let mut applied = widget("one", 3);
     for (manager, port) in [("a", "http"), ("b", "https")] {
         applied["spec"] = json!({"size": 3, "ports": [{"name": port, "port": 1}]});

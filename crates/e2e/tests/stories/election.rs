@@ -21,7 +21,7 @@ struct Work {
     turns: AtomicUsize,
 }
 
-/// One candidate, as client-go's elector goes about it: what it saw last and when, by its own clock.
+/// One candidate, which works as client-go's elector: the last lease that it saw and when, by its own clock.
 struct Candidate {
     name: &'static str,
     leases: Api<Lease>,

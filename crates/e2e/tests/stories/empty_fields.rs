@@ -4,7 +4,7 @@
 use binnacle_testkit::Server;
 use serde_json::Value;
 
-/// A collection, an object, and what of it is told.
+/// A collection, an object, a path in it, and the value that the server answers there.
 const CASES: [(&str, &str, &str, &str); 13] = [
     (
         "/api/v1/namespaces/default/configmaps",

@@ -37,7 +37,7 @@ async fn two_servers_are_one() {
     crate::namespace(&clients[0], "shared").await;
     let maps = clients.clone().map(|client| Api::<ConfigMap>::namespaced(client, "shared"));
 
-    // Whoever writes here reads it there, and a watch there tells of every write, once and in order.
+    // A write to one server is read at the other, and a watch there has an event for every write, once and in order.
     let version = maps[1].list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut watch = maps[1].watch(&WatchParams::default(), &version).await.unwrap().boxed();
     let mut expected = Vec::new();
@@ -148,7 +148,7 @@ async fn allocations_are_shared() {
     wait_until("the service kubernetes", async || service.get_opt("kubernetes").await.unwrap()).await;
 }
 
-/// Writes new objects until it is told to stop; answers the names that were acknowledged.
+/// Writes new objects until it is told to stop. Returns the names that were acknowledged.
 async fn write(client: Client, writer: usize, done: Arc<AtomicBool>, acknowledged: Arc<Mutex<Vec<String>>>) {
     let maps: Api<ConfigMap> = Api::namespaced(client, "kept");
     for n in 0.. {
@@ -314,7 +314,7 @@ async fn keys_and_forms() {
     assert!(!keys.iter().any(|key| key.contains("/events/")), "{keys:?}");
 }
 
-/// Reads without a watch cache ask the store, and find what they would find in it.
+/// Reads without a watch cache ask the store, and find the same as in the cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_watch_cache() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -345,8 +345,8 @@ async fn without_a_watch_cache() {
     }
 }
 
-/// etcd bounds the size of a write: what only the notes of field managers make too large is written without them, unless
-/// they are what the write is about.
+/// etcd bounds the size of a write: an object that only its managedFields make too large is written without them,
+/// unless they are the point of the write.
 #[tokio::test(flavor = "multi_thread")]
 async fn notes_yield_to_the_size() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };

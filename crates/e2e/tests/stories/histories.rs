@@ -143,7 +143,7 @@ impl Faults {
     }
 }
 
-/// One resource, and what is to be known of it.
+/// One resource, and the facts about it.
 struct Part {
     subject: Subject,
     history: History,
@@ -152,7 +152,7 @@ struct Part {
     /// The version at which the watches began, and the events up to it.
     from: u64,
     before: Vec<Told>,
-    /// Of all, and of what is [`SHADE`], at each server.
+    /// Watches of all objects, and of those that match [`SHADE`], at each server.
     watches: Vec<JoinHandle<Vec<Told>>>,
 }
 
@@ -175,7 +175,7 @@ impl Part {
         Self { subject, history, last, from, before, watches }
     }
 
-    /// Ends the watches by one more write. The answer is what they told, after what was told before.
+    /// Ends the watches by one more write. Returns their events, after those from before.
     async fn end(&mut self, client: &Client, number: u64) -> Vec<Told> {
         let api = self.subject.api(client.clone());
         let object = self.subject.object(&format!("{LAST}-{number}"), LAST, 0);
@@ -195,8 +195,8 @@ impl Part {
     }
 }
 
-/// Lets clients ask while things go wrong, and proves that one correct server could have answered so. What was told of each
-/// resource `before` holds on; the answer has what was told in this era after it.
+/// Lets clients ask while faults happen, and proves that one correct server could have answered so. The events `before`
+/// of each resource hold on; those of this era follow them in the answer.
 async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Told>>) -> Vec<Vec<Told>> {
     let clients = faults.clients.clone();
     let mut parts = Vec::new();

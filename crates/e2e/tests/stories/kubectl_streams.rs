@@ -172,7 +172,7 @@ fn copies() {
 #[test]
 fn port_forward() {
     let Some(cluster) = Cluster::start() else { return };
-    // Sends back what it gets, until that ends.
+    // Echoes its input, until that ends.
     let echo = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = echo.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -320,7 +320,7 @@ fn proxies() {
         let complaint = kubectl.fails(&["get", "--raw", &path]);
         assert!(complaint.contains(want), "{path}: {complaint}");
     }
-    // Endpoints that are not a pod's lead nowhere, whoever wrote them.
+    // Endpoints that are not a pod's are not dialed, whoever wrote them.
     let endpoints = r#"{"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "s"}, "subsets": [
         {"addresses": [{"ip": "10.1.2.3", "targetRef": {"kind": "Pod", "namespace": "default", "name": "p"}}],
          "ports": [{"name": "80-8080", "port": 8080}]}]}"#;

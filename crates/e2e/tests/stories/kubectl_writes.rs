@@ -1,4 +1,4 @@
-//! Ways of writing beside `apply`: what would change, what is refused, and what costs no write.
+//! Ways of writing beside `apply`: dry runs, refusals, and writes that change nothing.
 
 use binnacle_testkit::{Kubectl, Server};
 use serde_json::json;
@@ -57,7 +57,7 @@ fn validation_of_fields() {
     assert!(warn.success && warn.err.contains("Warning: unknown field \"spec.replica\"\n"), "{warn}");
     let ignore = create("--validate=ignore", "ignore");
     assert!(ignore.success && ignore.err.is_empty(), "{ignore}");
-    // A wrong type is refused whatever was said.
+    // A wrong type is refused at any level of field validation.
     let typed = deployment().replace("replicas: 3", "replicas: three");
     let typed = kubectl.run_with(&["create", "--validate=ignore", "--namespace=shop", "-f", "-"], &typed);
     assert!(

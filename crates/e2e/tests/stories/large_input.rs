@@ -1,4 +1,4 @@
-//! Bodies made to cost much: what they are answered, what they cost the server, and what others notice meanwhile.
+//! Bodies made to cost much: their answers, their cost for the server, and the wait of others meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

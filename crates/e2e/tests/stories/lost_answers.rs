@@ -33,7 +33,7 @@ async fn lose(etcd: &Etcd, client: &mut Client, method: &str, path: &str, mut se
     assert!(there.status == 200 && there.body.contains(MARK), "it was carried out: {}", there.body);
 }
 
-/// Whoever asks for what the other service has is told that it is taken.
+/// A service that asks for the same address or port is told that it is taken.
 async fn refuse(client: &mut Client, address: &str, node_port: u16, why: &str) {
     let answer = send(client, "POST", SERVICES, &service("another", address, node_port)).await;
     assert_eq!(answer.status, 422, "{}", answer.body);

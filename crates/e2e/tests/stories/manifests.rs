@@ -169,7 +169,7 @@ pub(crate) const ALL: &[Manifest] = &[
     },
 ];
 
-/// Runs of white space as one blank: what is compared of text laid out for eyes.
+/// Text with runs of white space as one blank, for comparisons of output laid out for eyes.
 pub(crate) fn squeezed(text: &str) -> String {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect()
 }

@@ -17,7 +17,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// By name, what was acknowledged last; a write without an answer may have been done or not.
+/// The last acknowledged write of each name; a write without an answer may have been done or not.
 type Known = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {

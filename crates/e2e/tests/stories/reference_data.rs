@@ -1,5 +1,5 @@
-//! Data as the Go server keeps it: what it wrote is served as it serves it, and what this server writes at its start has
-//! the same keys and bytes.
+//! Data as the Go server keeps it: its objects are served as it serves them, and those that this server writes at its
+//! start have the same keys and bytes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use binnacle_scheme::ResourceDescription;
 use binnacle_testkit::{Etcd, Server, wait_until};
 use serde_json::Value;
 
-/// A folder of what was recorded of the Go server, `None` where the project stands alone.
+/// A folder of data recorded from the Go server; `None` where the project stands alone.
 fn reference(folder: &str) -> Option<PathBuf> {
     let shared = std::env::var_os("BINNACLE_SHARED").map(PathBuf::from);
     let shared = shared.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"));
@@ -23,7 +23,7 @@ fn reference(folder: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The descriptions of what is kept, in the versions in which it is kept.
+/// The descriptions of stored resources, in the versions in which they are stored.
 fn kept() -> impl Iterator<Item = &'static Arc<ResourceDescription>> {
     let resources = all();
     resources.filter(|resource| {

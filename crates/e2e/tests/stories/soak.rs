@@ -1,5 +1,5 @@
-//! Hours of ordinary work on the embedded store: memory, disk and the age of what is not durable yet stay within their
-//! bounds, and the server stays ready.
+//! Hours of ordinary work on the embedded store: memory, disk and the age of writes that are not durable yet stay
+//! within their bounds, and the server stays ready.
 //!
 //! `BINNACLE_SOAK_SECONDS` makes the run longer; a line each minute tells how it goes.
 
@@ -113,7 +113,7 @@ struct Work {
     longest: Mutex<Duration>,
 }
 
-/// So old may be what the server has taken and not made durable. A write is acknowledged when it is durable.
+/// The greatest age of writes that are not durable yet. A write is acknowledged when it is durable.
 const OLDEST: Duration = Duration::from_secs(20);
 
 impl Work {
@@ -161,8 +161,8 @@ const OVERHEAD: u64 = 2048;
 struct Written(VecDeque<(Instant, u64)>);
 
 impl Written {
-    /// Twice what is live or kept as history, two segments, and what the server has without our doing. Some compactions
-    /// are late on a busy machine.
+    /// The limit on the disk: twice the live data and the history, two segments, and the server's own objects. Some
+    /// compactions are late on a busy machine.
     fn disk_bound(&mut self, total: u64) -> u64 {
         self.0.push_back((Instant::now(), total));
         while self.0.len() > 1 && self.0[1].0.elapsed() > 5 * INTERVAL {

@@ -1,5 +1,5 @@
-//! Upgrades that can be taken back: what a server writes that emulates an older release, that release can read; what it
-//! wrote is read by newer ones, and rewritten by a write that changes nothing, as storage migrations do.
+//! Upgrades that can be taken back: a server that emulates an older release writes data that this release can read;
+//! newer ones read it, and rewrite it by a write that changes nothing, as storage migrations do.
 
 use binnacle_testkit::{Etcd, Server};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};

@@ -120,8 +120,8 @@ async fn metric(server: &Server, family: &str, labels: &str) -> f64 {
     series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// Good webhooks: patches of one after the other, a second pass for who wants to see the whole, what both kinds are
-/// sent, and refusals.
+/// Good webhooks: patches of one after the other, reinvocation for one that wants to see the whole, the requests that
+/// both kinds get, and refusals.
 #[tokio::test(flavor = "multi_thread")]
 async fn mutate_then_validate() {
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();

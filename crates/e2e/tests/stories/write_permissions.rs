@@ -279,7 +279,7 @@ async fn an_update_completes_a_delete() {
     }
 }
 
-/// Nobody gives away what they do not hold, on whichever road the role or binding is written.
+/// Nobody grants rights that they do not hold, however the role or binding is written.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_road_escalates() {
     let rig = rig(
@@ -433,7 +433,7 @@ async fn a_get_through_a_node_runs_nothing() {
     ] {
         let refused = upgrade("alice", path.clone()).await;
         assert_eq!(refused.status, 403, "{path}: {}", refused.body);
-        // There is no such pod, and the node has no address: who may do everything gets that far.
+        // There is no such pod, and the node has no address: a user who may do everything gets that far.
         let further = upgrade("root", path.clone()).await;
         assert!(!matches!(further.status, 101 | 401 | 403), "{path}: {} {}", further.status, further.body);
     }

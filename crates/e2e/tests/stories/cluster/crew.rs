@@ -1,4 +1,4 @@
-//! Controllers as tasks, and what they take in their stride.
+//! Controllers as tasks, and the errors that they expect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ const GATHER: Duration = Duration::from_millis(30);
 /// Parts of the messages of etcd failures.
 const ETCD_AWAY: [&str; 3] = ["rpc error", "etcd", "context deadline exceeded"];
 
-/// Compares what is with what should be, and does a step from the one to the other.
+/// Compares the actual with the desired state, and does a step from the one to the other.
 pub(super) trait Controller: Send + 'static {
     fn sync(&mut self) -> impl Future<Output = ()> + Send;
 }

@@ -66,7 +66,7 @@ impl Deployments {
             let revision = sets.iter().map(|set| revision(set)).max().unwrap_or(0) + 1;
             let size = wanted.min((wanted + surge - total).max(0));
             let set = replica_set(&deployment, &hash, revision, size);
-            // A mirror that lags behind is told so: the name is taken.
+            // A create based on a mirror that lags behind fails: the name is taken.
             self.known.tally.bear(WHO, api.create(&PostParams::default(), &set).await);
             return;
         };
@@ -161,8 +161,8 @@ fn revision(set: &ReplicaSet) -> u32 {
     set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The same template always has the same hash. What stands there is what the server made of it, so that defaults that
-/// changed between two reads would show as a rollout.
+/// The same template always has the same hash. It is the server's form of the template, so that defaults that changed
+/// between two reads would show as a rollout.
 fn template_hash(deployment: &Deployment) -> String {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(&deployment.spec.as_ref().unwrap().template).unwrap().hash(&mut hasher);

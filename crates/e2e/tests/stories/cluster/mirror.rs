@@ -28,7 +28,7 @@ pub(super) struct Mirror<K> {
 
 struct State<K> {
     objects: BTreeMap<Key, Arc<K>>,
-    /// The highest resourceVersion that was told of.
+    /// The highest resourceVersion that was seen.
     version: u64,
     listed: bool,
 }

@@ -101,7 +101,8 @@ impl ReplicaSets {
         expected
     }
 
-    /// One, then two, then four...: what is refused is not asked for a thousand times. The version of the last one.
+    /// Creates one pod, then two, then four...: a refusal is not repeated a thousand times. Returns the last one's
+    /// version.
     async fn create(&self, api: &Api<Pod>, set: &ReplicaSet, count: usize) -> u64 {
         let template = set.spec.as_ref().unwrap().template.clone().unwrap();
         let mut pod = Pod { metadata: template.metadata.unwrap(), spec: template.spec, status: None };

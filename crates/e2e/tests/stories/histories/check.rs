@@ -124,7 +124,7 @@ fn writes_of(history: &[Operation], of: &str) -> Vec<String> {
     of_key.map(|operation| format!("{operation:?}")).collect()
 }
 
-/// Answers what was known when.
+/// Checks each write against the events. Returns the versions known at each time.
 fn writes_happened_once_and_at_their_base<'a>(
     history: &'a [Operation],
     told: &'a [Told],
@@ -160,7 +160,7 @@ fn writes_happened_once_and_at_their_base<'a>(
                 known.add(operation, key, *version);
                 continue;
             }
-            // Whoever has seen a state has seen the newest event of every key in it.
+            // A client that has seen a state has seen the newest event of every key in it.
             What::List { version, .. } | What::Stream { version, .. } => {
                 known.add_all(operation, *version, row);
                 continue;

@@ -1,4 +1,4 @@
-//! Clients that read, write what they have read, delete, list and watch, and note what they were told and when.
+//! Clients that read, write objects that they have read, delete, list and watch, and record the answers with times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(super) enum What {
     Get { key: String, asked: RequestedState, found: Option<(u64, String)> },
     List {
         asked: RequestedState,
-        /// Only what is [`SHADE`].
+        /// True for only the objects that match [`SHADE`].
         selected: bool,
         version: u64,
         found: Found,
@@ -89,7 +89,7 @@ pub(super) struct Told {
 
 pub(super) type History = Arc<Mutex<Vec<Operation>>>;
 
-/// Everything that happens to what is selected, resumed where it broke off, until the last write has been told.
+/// Returns the events of the selected objects, resumed where the watch broke off, until the last write has come.
 pub(super) async fn watch(
     objects: Objects,
     selector: &str,
@@ -263,7 +263,7 @@ async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Optio
     Some(What::List { asked, selected, version, found })
 }
 
-/// A watch that begins with what is there and is read for a while.
+/// A watch that begins with the present objects and is read for a while.
 async fn stream(objects: &Objects) -> Option<What> {
     let params = WatchParams { timeout: Some(1), ..WatchParams::streaming_lists() };
     let mut events = objects.api.watch(&params, "").await.ok()?.boxed();

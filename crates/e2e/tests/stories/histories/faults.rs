@@ -68,7 +68,7 @@ pub(super) enum Fault {
     AllCutOff,
     /// While a member is cut off.
     ServerKilledInPart,
-    /// A member carries a call out, and nobody hears what came of it.
+    /// A member carries a call out, and its answer is lost.
     AnswerLost,
     /// The definition of a resource that is read and written.
     DefinitionChanges,

@@ -1,4 +1,4 @@
-//! Vulnerabilities by which the server told what it should not, or kept what anybody sent it.
+//! Vulnerabilities by which the server revealed secrets, or kept data that anybody sent it.
 
 use std::collections::BTreeSet;
 
