@@ -1,4 +1,4 @@
-//! Helpers for the tests of strategies.
+//! Shared parts of the tests of strategies.
 
 use std::sync::LazyLock;
 

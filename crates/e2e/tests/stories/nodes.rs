@@ -1,5 +1,4 @@
-//! A kubelet with a certificate: it keeps its own node and lease, mirrors its own pods, and gains nothing by its
-//! writes.
+//! A kubelet with a certificate: it keeps its node and lease, mirrors its pods, and gains nothing by its writes.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -101,8 +101,7 @@ impl ReplicaSets {
         expected
     }
 
-    /// Creates one pod, then two, then four...: a refusal is not repeated a thousand times. Returns the last one's
-    /// version.
+    /// Creates one pod, then two, then four..., so that refusals stay few. Returns the version of the last one.
     async fn create(&self, api: &Api<Pod>, set: &ReplicaSet, count: usize) -> u64 {
         let template = set.spec.as_ref().unwrap().template.clone().unwrap();
         let mut pod = Pod { metadata: template.metadata.unwrap(), spec: template.spec, status: None };
