@@ -22,7 +22,7 @@ pub(crate) struct Clients {
     connections: Arc<Vec<SendRequest<Full<Bytes>>>>,
 }
 
-/// What came of a request that was read to its end.
+/// The result of a request whose answer was read to its end.
 pub(crate) struct Read {
     pub status: u16,
     pub bytes: u64,
@@ -33,7 +33,7 @@ impl Clients {
         Self::connect_with(address, admin, count, 8 << 20).await
     }
 
-    /// Connections whose answers are let in so many bytes at a time: what a client that reads slowly holds back.
+    /// Connects with a flow-control window of so many bytes, so that a client that reads slowly holds back its answers.
     pub(crate) async fn connect_with(address: SocketAddr, admin: &Handshake, count: usize, window: u32) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(admin.authority.as_bytes()).unwrap()).unwrap();

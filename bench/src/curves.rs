@@ -1,4 +1,4 @@
-//! How costs grow with objects and with watchers: measured, and drawn into files.
+//! Curves of the cost by objects and by watchers: measured, and drawn into files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a process has used, from `/proc`.
+//! Resources that a process has used, from `/proc`.
 
 use std::fs::read_to_string;
 

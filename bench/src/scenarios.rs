@@ -1,4 +1,4 @@
-//! What is measured.
+//! The scenarios of the benchmark.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::client::Clients;
 use crate::load::{self, Row};
 use crate::{objects, process};
 
-/// How many pods most scenarios are about, and how many the large ones.
+/// The number of pods in most scenarios, and in the large ones.
 const PODS: usize = 10_000;
 const MANY_PODS: usize = 100_000;
-/// As many pods as make a list of 100 MB, and who reads it how slowly.
+/// The number of pods that make a list of 100 MB, and the number and speed of the clients that read it.
 const SLOW_LIST_PODS: usize = 21_000;
 const SLOW_CLIENTS: usize = 200;
 const SLOW_WINDOW: u32 = 64 << 10;

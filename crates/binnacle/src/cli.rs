@@ -1,4 +1,4 @@
-//! The command line: which commands there are, what they take, and what they print.
+//! The command line: the commands, their arguments, and their output.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -266,7 +266,7 @@ fn etcd_access(matches: &ArgMatches) -> EtcdAccess {
     EtcdAccess::new(tls, matches.get_one::<String>("etcd-prefix").map_or("", String::as_str))
 }
 
-/// What is not said of the target is as with the source.
+/// Returns the access to the target: flags that are not given are those of the source.
 fn target_access(matches: &ArgMatches, source: &EtcdAccess) -> EtcdAccess {
     let tls = TlsPaths {
         ca: path(matches, "to-etcd-cafile"),

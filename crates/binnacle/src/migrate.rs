@@ -30,7 +30,7 @@ use crate::place::{EtcdAccess, NewStore, Opened, Place, admin_socket, etcd, sock
 use crate::progress::Progress;
 use crate::target::Target;
 
-/// What is to be moved.
+/// The parameters of a migration.
 pub(crate) struct Order {
     pub(crate) from: Place,
     pub(crate) from_access: EtcdAccess,
@@ -49,7 +49,7 @@ struct Migration<'a> {
     progress: &'a mut Progress,
 }
 
-/// How long a server that was told to stop may keep the lock of its store.
+/// The longest time for a server that was told to stop to keep the lock of its store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Moves the data. The answer is a report for the operator.
@@ -66,7 +66,7 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let report = loop {
         match migration.fill(&*source.opened.store, &switch, source.live.as_deref()).await? {
             Ended::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
-            // The server has stopped: what it wrote last is in its directory.
+            // The server has stopped: its last writes are in its directory.
             Ended::SourceGone(reason) => {
                 let Place::Embedded(dir) = &order.from else {
                     return Err(Error::doing("following the source", reason));
@@ -85,12 +85,12 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     Ok(report)
 }
 
-/// Where from.
+/// The source of a migration.
 struct Source {
     opened: Opened,
-    /// What tells it from others, whichever way it is reached.
+    /// The identity of the store, whichever way it is reached.
     identity: String,
-    /// A server owns it, and is asked at this socket.
+    /// The socket of the server that owns the store.
     live: Option<PathBuf>,
 }
 
@@ -151,7 +151,7 @@ async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Ta
             Ok((Target::etcd(Arc::new(etcd(endpoints, &order.to_access)?), &root).await?, root))
         }
         Place::Embedded(dir) => {
-            // When servers can find it, it says that it is not finished.
+            // The marker of an unfinished migration is there before servers can find the store.
             if let Some(new) = NewStore::prepare(dir)? {
                 let options = Options { first_revision: begun.0, lean: true, ..Options::new(&new.unfinished) };
                 let store = open_embedded(options).await?;
@@ -222,7 +222,7 @@ impl Migration<'_> {
                 "the source is still being written to ({key}): stop its servers and run this again, which goes on from here"
             )));
         }
-        // What clients have seen of the source must be history here.
+        // Revisions of the source that clients have seen must be history here.
         let seen = source.current_revision().await.map_or(revision, |current| current.max(revision));
         self.target.advance(seen.0 + 1, self.progress).await?;
         let begins = self.target.forget_history().await?;
@@ -263,7 +263,7 @@ fn or_gone<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error
     }
 }
 
-/// Whose failure it was.
+/// The side that failed.
 enum Failure {
     Source(StoreError),
     Other(Error),

@@ -1,4 +1,4 @@
-//! Where data is: `embedded:DIR` or `etcd:URL,URL`, and how it is opened.
+//! Locations of data: `embedded:DIR` or `etcd:URL,URL`, and how to open them.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
@@ -26,20 +26,20 @@ pub(crate) enum Place {
     Etcd(Vec<String>),
 }
 
-/// What else is to be known of an etcd.
+/// Credentials and key prefix of an etcd.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EtcdAccess {
     pub(crate) tls: TlsPaths,
-    /// How the keys of all objects begin; starts and ends with a slash.
+    /// The prefix of the keys of all objects; starts and ends with a slash.
     pub(crate) root: String,
 }
 
 /// A store that can be read.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    /// How the keys of all objects begin.
+    /// The prefix of the keys of all objects.
     pub(crate) root: String,
-    /// What must stay while the store is used.
+    /// The open store, which must stay while it is used.
     _guard: Option<OfflineStore>,
 }
 

@@ -1,4 +1,4 @@
-//! What the program needs in memory does not grow with the store.
+//! The memory of the program does not grow with the store.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

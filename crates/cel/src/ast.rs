@@ -13,7 +13,7 @@ pub(crate) struct Expr {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// What stands where the text is broken.
+    /// A placeholder where the text does not parse.
     Unspecified,
     Literal(Literal),
     Ident(Text),

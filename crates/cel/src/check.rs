@@ -13,7 +13,7 @@ use crate::functions::Function;
 use crate::source::{Issues, Location, Source};
 use crate::types::{Type, signature};
 
-/// What a node was found to mean.
+/// The resolved meaning of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Reference {
     /// A variable of the environment by its number, or one of a loop by its name.
@@ -85,7 +85,7 @@ struct Checker<'a> {
     references: Vec<Option<Reference>>,
     positions: &'a [u32],
     mapping: Mapping,
-    /// How many type variables were made.
+    /// The number of type variables that were made.
     fresh: usize,
     /// The variables of the loops around, innermost last.
     scopes: Vec<HashMap<Text, Type>>,
@@ -154,7 +154,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a name means; a leading dot asks for the outermost meaning.
+    /// Returns the meaning of a name; a leading dot asks for the outermost one.
     fn lookup(&self, name: &str) -> Option<Ident> {
         let (name, global) = match name.strip_prefix('.') {
             Some(name) => (name, true),
@@ -449,7 +449,7 @@ impl Checker<'_> {
         if self.mapping.assign(&before, &ty) {
             return most_general(&before, &ty).clone();
         }
-        // That literals have elements of one type is asked for later.
+        // A later check requires literals to have elements of one type.
         Type::Dyn
     }
 

@@ -1,10 +1,10 @@
-//! What evaluation can fail with.
+//! Errors of an evaluation.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why an expression has no value. Operators `&&` and `||` absorb errors where the other side decides; nothing absorbs
-/// that the cost limit was exceeded.
+/// The reason why an expression has no value. Operators `&&` and `||` absorb errors where the other side decides;
+/// nothing absorbs that the cost limit was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Kind>);
 
@@ -27,7 +27,7 @@ impl Error {
         Self::new("no such overload")
     }
 
-    /// Whether the expression was given up because it cost too much.
+    /// Returns true if the evaluation exceeded the cost limit.
     pub fn is_cost_limit(&self) -> bool {
         *self.0 == Kind::CostLimit
     }

@@ -45,7 +45,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// How messages name the token.
+    /// The token as error messages name it.
     pub(crate) fn display(self) -> &'static str {
         match self {
             Self::Equals => "'=='",
@@ -96,7 +96,7 @@ pub(crate) struct Token {
     pub(crate) end: usize,
 }
 
-/// The tokens, the last of them the end, and what could not be read.
+/// Returns the tokens, the last of them the end; reports text that is no token.
 pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
     let chars = &source.chars;
     let mut tokens = Vec::with_capacity(chars.len() / 3 + 1);
@@ -108,7 +108,7 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
                 at += len;
             }
             Scan::Hidden(len) => at += len,
-            // The character that fits nothing is part of the message and is skipped with what came before it.
+            // The unexpected character is part of the message and is skipped with the text before it.
             Scan::Bad(len) => {
                 let end = (at + len + 1).min(chars.len());
                 let mut text = String::new();
@@ -132,7 +132,7 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
 enum Scan {
     Token(Kind, usize),
     Hidden(usize),
-    /// So many characters could be the beginning of a token, the next one fits nothing.
+    /// The number of characters that could begin a token; the next one is unexpected.
     Bad(usize),
 }
 

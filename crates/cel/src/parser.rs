@@ -16,10 +16,10 @@ use crate::source::{Issues, Location, Source};
 /// The bounds of kube-apiserver's parser, of which messages speak.
 pub(crate) const MAX_CODE_POINTS: usize = 100_000;
 const MAX_RECURSION: usize = 250;
-/// Macros may copy what they are applied to; kube-apiserver has no bound here.
+/// Macros may copy their target and arguments; kube-apiserver has no bound here.
 const MAX_NODES: usize = 200_000;
 
-/// What the environment adds to the language.
+/// Optional syntax that the environment adds to the language.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Features {
     /// `a.?b`, `a[?b]`, `[?a]`, `optMap`
@@ -80,7 +80,7 @@ enum Stop {
 
 type Parse<T = Expr> = Result<T, Stop>;
 
-/// How many rules of a kind are open.
+/// The number of open rules of each kind.
 #[derive(Default)]
 struct Open {
     expr: usize,
@@ -94,7 +94,7 @@ struct Parser<'a> {
     at: usize,
     issues: &'a mut Issues,
     positions: Vec<u32>,
-    /// How deep operators, selections and calls of members are nested below each node.
+    /// The nesting depth of operators, selections and calls of members below each node.
     depths: Vec<u16>,
     features: Features,
     open: Open,

@@ -19,7 +19,7 @@ use crate::value::{Entries, Key, Map, Val};
 #[derive(Debug)]
 pub struct Program {
     pub(crate) plan: Plan,
-    /// How many variables of loops there are at most at a time.
+    /// The largest number of loop variables at a time.
     pub(crate) slots: usize,
     output: Type,
 }
@@ -137,7 +137,7 @@ pub(crate) struct Fold {
     pub(crate) variable2: Option<usize>,
     pub(crate) accumulator: usize,
     pub(crate) init: Plan,
-    /// Whether anything looks at the initial value.
+    /// True when the loop reads the initial value.
     pub(crate) init_used: bool,
     pub(crate) condition: Plan,
     pub(crate) step: Plan,

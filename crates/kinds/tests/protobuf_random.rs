@@ -98,7 +98,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether Go's zero value of the type is anything but `null`.
+/// Returns true if Go's zero value of the type is anything but `null`.
 fn never_null(ty: &Ty) -> bool {
     matches!(
         ty,

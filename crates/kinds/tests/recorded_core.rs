@@ -469,7 +469,7 @@ fn differ(path: &str, got: Option<&Value>, want: Option<&Value>, out: &mut Vec<S
     }
 }
 
-/// Whether a text is the recorded one, in which `<ip:1>`, `<nodeport:1>` and the like stand for any text.
+/// Returns true if a text is the recorded one, in which `<ip:1>`, `<nodeport:1>` and the like stand for any text.
 fn glob(pattern: &str, text: &str) -> bool {
     const MARKS: [&str; 5] = ["<rv", "<generated:", "<ip:", "<nodeport:", "<age>"];
     let Some(start) = MARKS.iter().filter_map(|mark| pattern.find(mark)).min() else { return pattern == text };

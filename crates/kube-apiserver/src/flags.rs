@@ -56,14 +56,14 @@ const GROUPS: [Group; 16] = [
     global::GROUP,
 ];
 
-/// What the command line asks for.
+/// The task that the command line asks for.
 pub(crate) enum Command {
     /// Print something and end: `--help`, `--version`.
     Print(String),
     Serve(Box<Config>),
 }
 
-/// What the program is told.
+/// The configuration of the program.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) settings: Settings,
@@ -110,7 +110,7 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     Ok(Command::Serve(Box::new(Config { settings, logs, shown: given.shown(), inert: inert::given(&given) })))
 }
 
-/// What servers of one cluster need to find each other makes no sense without the gate.
+/// Rejects flags for peer servers without the feature gate that they need.
 fn check_peers(given: &parse::Given, settings: &Settings) -> Result<(), FlagError> {
     const GATE: &str = "UnknownVersionInteroperabilityProxy";
     let is_on = settings.generic.gates.enabled(GATE);

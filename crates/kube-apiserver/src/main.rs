@@ -1,4 +1,4 @@
-//! The program: flags, then a server that runs until it is told to stop.
+//! The program: flags, then a server that runs until a signal.
 
 mod descriptors;
 mod flags;
@@ -23,7 +23,7 @@ use notify::Notify;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How long a start keeps silent when something that every cluster has cannot be made.
+/// The longest wait for the default objects of the cluster before the start is announced without them.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
@@ -75,8 +75,8 @@ fn serve(config: Config) -> Result<(), String> {
     result
 }
 
-/// Serves until a signal. The greeting is printed once what every cluster has is there: who reads it can rely on
-/// `/readyz`, and on the rights that everybody has.
+/// Serves until a signal. The greeting is printed once the default objects of the cluster are there: its reader can
+/// rely on `/readyz`, and on the rights that everybody has.
 async fn run(settings: Settings) -> Result<(), String> {
     // Before anything else, so that a signal during the start is not lost.
     let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;

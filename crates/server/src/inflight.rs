@@ -1,4 +1,4 @@
-//! How many requests are being answered: for metrics, and for knowing when everything has been said at shutdown.
+//! Counts of the requests that are being answered: for metrics, and to know at shutdown when all answers are made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub struct InFlight {
     sent: AtomicU64,
 }
 
-/// What kind of request is counted.
+/// The kind of a request that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     ReadOnly,
@@ -69,7 +69,7 @@ impl InFlight {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Changes while clients take what they are sent.
+    /// The bytes sent so far: they change while clients read their answers.
     pub(crate) fn progress(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }

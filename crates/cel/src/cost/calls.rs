@@ -1,4 +1,4 @@
-//! What a call costs by the sizes of its arguments.
+//! The cost of calls by the sizes of their arguments.
 
 use binnacle_meta::Text;
 
@@ -9,7 +9,7 @@ use crate::types::Type;
 
 /// An argument.
 pub(crate) struct Node<'a> {
-    /// Where in a variable the value comes from, empty where it comes from elsewhere.
+    /// The path of the value in a variable, empty where it comes from elsewhere.
     pub(crate) path: Vec<Text>,
     pub(crate) ty: Type,
     pub(crate) expr: Option<&'a Expr>,
@@ -221,7 +221,7 @@ fn of_library(
     }
 }
 
-/// What walking over one element of a list costs.
+/// The cost of walking over one element of a list.
 fn element_cost(coster: &Coster<'_>, list: &Node<'_>, element: &Type) -> Estimate {
     match element {
         Type::String | Type::Bytes => ONE.plus(element_size(coster, list).scaled(STRING_TRAVERSAL)),

@@ -1,4 +1,4 @@
-//! What an expression can cost at most, and costs at least, without knowing its values.
+//! Estimates of the least and the greatest cost of an expression, without knowing its values.
 
 use std::collections::HashMap;
 
@@ -375,7 +375,7 @@ impl<'a> Coster<'a> {
         }
     }
 
-    /// What the type of a variable says of the data at a path in it.
+    /// The size of the data at a path in a variable, according to the variable's type.
     pub(crate) fn size_at(&self, path: &[Text]) -> Option<Estimate> {
         let (root, rest) = path.split_first()?;
         let mut ty = (self.variables)(root)?;
@@ -421,7 +421,7 @@ enum Element {
     Single,
 }
 
-/// A loop over nothing that only gives a name to a value.
+/// Returns true for a loop over nothing that only names a value, as `cel.bind` makes it.
 fn is_bind(fold: &Comprehension) -> bool {
     matches!(&fold.range.kind, Kind::List(list) if list.elements.is_empty())
         && matches!(&fold.condition.kind, Kind::Literal(Literal::Bool(false)))

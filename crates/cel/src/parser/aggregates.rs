@@ -91,7 +91,7 @@ impl Parser<'_> {
         Ok(entries)
     }
 
-    /// What stands between the parentheses of a call, and the closing one.
+    /// Parses the arguments of a call and the closing parenthesis.
     pub(super) fn arguments(&mut self) -> Parse<Vec<Expr>> {
         let mut args = Vec::new();
         if self.take(T::RParen).is_some() {

@@ -204,7 +204,7 @@ impl Maker<'_, '_> {
         })))
     }
 
-    /// The list sorted by what the expression makes of its elements: the keys are collected first.
+    /// The list sorted by the expression's values for its elements: the keys are collected first.
     fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Parse {
         let input = Text::new_static("@__sortBy_input__");
         if !matches!(

@@ -5,7 +5,7 @@ use crate::check::Checked;
 use crate::library::{FormatStep, format_steps};
 use crate::types::Type;
 
-/// What is wrong with `"...".format([...])`, and where.
+/// Returns the first error of `"...".format([...])`, and its place.
 pub(super) fn problem(checked: &Checked, id: Id, call: &Call) -> Option<(Id, String)> {
     let Some(Expr { kind: Kind::Literal(Literal::String(pattern)), .. }) = &call.target else { return None };
     let [Expr { kind: Kind::List(list), .. }] = &call.args[..] else { return None };
@@ -45,7 +45,7 @@ fn fits(checked: &Checked, letter: char, arg: &Expr) -> Result<(), (Id, String)>
     Err((arg.id, format!("{}, was given {}", crate::library::format_use(letter), ty.name())))
 }
 
-/// Whether a value can be shown as text, with all that is in it.
+/// Checks that a value can be formatted as text, with all its elements.
 fn shows(checked: &Checked, arg: &Expr) -> Result<(), (Id, String)> {
     let ty = checked.ty(arg.id);
     let shown = matches!(

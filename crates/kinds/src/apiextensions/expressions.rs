@@ -25,8 +25,8 @@ const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 const RULES: &str = "x-kubernetes-validations";
 const RULE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule";
 
-/// The expressions of the definition that is changed: they can use what this server knows, new ones only what the
-/// version before it knows as well.
+/// The expressions of the old definition: they can use all features of this server, new ones only those that the
+/// version before it has as well.
 #[derive(Default)]
 pub(super) struct Existing {
     rules: HashSet<String>,
@@ -63,7 +63,7 @@ pub(super) struct Subject<'a> {
     pub(super) existing: &'a Existing,
     /// True where the schema has other errors: expressions above them are not compiled.
     pub(super) has_errors: bool,
-    /// True where the schema did not change, which lets a single expression cost what it did.
+    /// True where the schema did not change: a single expression may keep its cost.
     pub(super) unchanged: bool,
 }
 
@@ -86,7 +86,7 @@ struct Walk<'a, 'e> {
 /// Facts about values here that follow from the schemas above.
 #[derive(Clone, Copy)]
 struct Scope<'p> {
-    /// How many values there can be; `None` where nothing bounds them.
+    /// The maximum number of values; `None` where nothing bounds it.
     cardinality: Option<u64>,
     /// The topmost schema below which old values are not found again.
     uncorrelatable: Option<&'p FieldPath>,
@@ -209,7 +209,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// How many times more values there can be below a schema than of it; `None` where nothing bounds them.
+/// The factor by which there can be more values below a schema than of it; `None` where nothing bounds it.
 fn max_elements(node: &Structural) -> Option<u64> {
     let values = node.values.as_deref();
     let max = match node.kind {

@@ -1,4 +1,4 @@
-//! The rules for schemas of custom resources that come from what the API server makes of OpenAPI.
+//! Validation of schemas of custom resources by the rules of the API server's OpenAPI conversion.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -8,19 +8,19 @@ use super::list_types::list_and_map_types;
 use super::schema::{has_properties, is_set, members};
 use crate::checks::{items, one_of, present};
 
-/// What is asked of new definitions, and of old ones that keep to it.
+/// The rules for new definitions, and for old ones that follow them already.
 pub(super) struct Rules {
     pub(super) valid_types: bool,
     pub(super) atomic_sets: bool,
     pub(super) map_keys: bool,
 }
 
-/// Where in the tree a schema stands.
+/// The place of a schema in the tree.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     pub(super) is_root: bool,
     in_metadata: bool,
-    /// Why there may be no default.
+    /// The reason why there may be no default.
     no_default: Option<&'static str>,
 }
 
@@ -194,7 +194,7 @@ fn validation_rule(rule: &Value, fields: Option<&Structural>, path: &FieldPath, 
     }
 }
 
-/// Where a resource has a `status` of its own, its schema may say only so much at the root.
+/// Validates the root schema of a resource with a `status` subresource, in which only some fields are allowed.
 pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const ALLOWED: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
         MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \

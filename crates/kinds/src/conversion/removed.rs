@@ -83,13 +83,13 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 const NO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// By this label budgets of v1beta1 and of v1 say what the other version says with an empty selector.
+/// The label by which a budget's selector means, in v1beta1 or v1, the same as an empty one in the other version.
 const BUDGET_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 fn same(_: &mut Value) {}
 
-/// Where a webhook said nothing, v1beta1 understood something else than v1.
+/// Sets the defaults of v1beta1 for the fields of webhooks in which they differ from v1's.
 fn webhook_defaults(configuration: &mut Value) {
     let is_mutating = configuration.str_at(&["kind"]) == "MutatingWebhookConfiguration";
     each(configuration, &["webhooks"], |webhook| {
@@ -157,7 +157,7 @@ fn complete_generation(set: &mut Value) {
     }
 }
 
-/// Claims say what they are in whatever version.
+/// Sets the type of volume claim templates, which is the same in all versions.
 fn name_claims(set: &mut Value) {
     each(set, &["spec", "volumeClaimTemplates"], |claim| set_type(claim, "v1", "PersistentVolumeClaim"));
 }
@@ -168,7 +168,7 @@ fn topology_to_fields(slice: &mut Value) {
         if let Some(zone) = topology.remove(ZONE) {
             endpoint.make_object().insert("zone", zone);
         }
-        // A host name that says what the name of the node says is not said twice.
+        // A host name that equals the name of the node is dropped.
         let node = endpoint.at(&["nodeName"]).and_then(Value::as_str);
         if node.is_some() && topology.get(HOSTNAME).and_then(Value::as_str) == node {
             topology.remove(HOSTNAME);
@@ -360,7 +360,7 @@ fn subjects_to_groups(binding: &mut Value) {
         let is_everybody = subject.str_at(&["kind"]) == "User" && subject.str_at(&["name"]) == "*";
         let group = value!(group);
         subject.make_object().insert("apiGroup", group);
-        // Whoever has logged in, in the words of then.
+        // All authenticated users, by the name of their group.
         if is_everybody {
             subject.make_object().insert("kind", "Group");
             subject.make_object().insert("name", "system:authenticated");

@@ -46,7 +46,7 @@ fn events() {
     );
 }
 
-/// What is said once is said of all versions, and what is not said is as it was then.
+/// Fields that v1beta1 states once apply to all versions in v1, and absent fields get the defaults of v1beta1.
 #[test]
 fn definitions_of_old() {
     let (convert, back) =
@@ -105,7 +105,7 @@ fn autoscaler_of_utilization() {
     );
 }
 
-/// What v1 has no fields for, from v2 and back.
+/// Fields that v1 lacks come from v2 to annotations and back.
 #[test]
 fn autoscaler_annotations() {
     let (to_v2, from_v2) = conversion("autoscaling", "v1", "HorizontalPodAutoscaler").expect("conversion");
@@ -229,7 +229,7 @@ fn resource_slices() {
     );
 }
 
-/// Where a conversion changes no more than the version, the two have the same fields.
+/// Versions whose conversion only changes `apiVersion` have the same fields.
 #[test]
 fn renamed_versions_are_alike() {
     let mut renamed = 0;
@@ -301,7 +301,7 @@ fn removed_versions_are_read() {
     let described: Vec<_> = binnacle_resources::all().collect();
     let mut seen = 0;
     for kind in tables::kinds() {
-        // What was in `extensions` is in other groups now.
+        // The kinds of `extensions` are in other groups now.
         let is_group = |group: &str| group == kind.group || kind.group == "extensions";
         let stored =
             described.iter().filter_map(|d| d.storage.as_ref()).find(|s| s.kind == kind.kind && is_group(&s.group));
@@ -322,7 +322,7 @@ fn removed_versions_are_read() {
     assert!(seen > removed::CONVERSIONS.len(), "{seen}");
 }
 
-/// What was said in a version that is not served any more, and what it says today.
+/// Fields of versions that are not served any more, and their form in the stored version.
 #[test]
 fn removed_versions_say_the_same() {
     const PDB: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
@@ -409,7 +409,7 @@ fn removed_versions_say_the_same() {
     }
 }
 
-/// Where an object of then says nothing, it means what it meant then.
+/// Absent fields of a removed version get the defaults of that version.
 #[test]
 fn defaults_of_removed_versions() {
     let group = "admissionregistration.k8s.io";

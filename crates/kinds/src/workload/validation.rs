@@ -23,7 +23,7 @@ pub(crate) fn required_selector(spec: &Value, kind: &str, path: &FieldPath, erro
     }
 }
 
-/// Whether a selector selects labels; `None` for selectors that break the rules. A nil selector selects nothing.
+/// Returns true if a selector matches labels; `None` for invalid selectors. A nil selector matches nothing.
 pub(crate) fn selects(selector: Option<&Value>, labels: Option<&Value>) -> Option<bool> {
     let Some(selector) = selector.filter(|selector| !selector.is_null()) else { return Some(false) };
     if selectors::is_invalid(Some(selector)) {

@@ -1,4 +1,4 @@
-//! Which admission plugins are asked, and what some of them are told.
+//! Flags for admission: the enabled plugins, and the configuration of some of them.
 
 use binnacle_admission::{ORDER, Options, is_default};
 use binnacle_apiserver::settings::Admission;

@@ -1,4 +1,4 @@
-//! Which of the built-in APIs are served.
+//! Flags for the built-in APIs that are served.
 
 use binnacle_apiserver::settings::ApiEnablement;
 use binnacle_kinds::tables;

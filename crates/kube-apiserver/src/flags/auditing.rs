@@ -1,4 +1,4 @@
-//! What is recorded of requests, and where.
+//! Flags for auditing: the policy and the backends of events.
 
 use binnacle_audit::{BatchOptions, LogFormat, LogOptions, Mode, Options, TruncateOptions, WebhookOptions};
 use binnacle_meta::{GroupVersion, go_quote};
@@ -135,7 +135,7 @@ fn webhook(given: &Given, file: &str) -> Result<WebhookOptions, FlagError> {
     Ok(WebhookOptions { config_file: file.into(), initial_backoff, mode, batch, truncate, dialer: None })
 }
 
-/// What both have. Settings of a mode that is not chosen are not judged, as in kube-apiserver.
+/// Reads the flags of either backend. Settings of a mode that is not chosen are not validated, as in kube-apiserver.
 fn common(given: &Given, plugin: &str) -> Result<(Mode, BatchOptions, TruncateOptions), FlagError> {
     let name = |rest: &str| format!("audit-{plugin}-{rest}");
     let integer = |rest: &str| given.integer(&name(rest));

@@ -1,4 +1,4 @@
-//! How callers prove who they are.
+//! Flags for the authentication of callers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -259,7 +259,7 @@ impl FromFlags for Issuers {
 }
 
 impl FromFlags for Oidc {
-    /// Whether the values make sense is for the configuration to say that is made of them.
+    /// The configuration that is made of the values validates them.
     fn read(given: &Given) -> Result<Self, FlagError> {
         let text = |name| given.text(name).unwrap_or_default().to_owned();
         let (url, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));
@@ -379,7 +379,7 @@ impl FromFlags for ServiceAccounts {
     }
 }
 
-/// Who signs has the keys, all of them.
+/// Rejects key files beside a signing endpoint, which has all keys.
 fn check_signing_endpoint(endpoint: &str, signs_by_file: bool, verifies_by_files: bool) -> Result<(), FlagError> {
     if signs_by_file {
         return Err(FlagError::new(

@@ -1,4 +1,4 @@
-//! How the server decides what callers may do.
+//! Flags for the authorization of callers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,7 +72,7 @@ const WEBHOOK_FILE: &str = "authorization-webhook-config-file";
 const WEBHOOK_VERSION: &str = "authorization-webhook-version";
 /// Those that a configuration file takes the place of.
 const LEGACY: [&str; 5] = ["authorization-mode", AUTHORIZED_TTL, UNAUTHORIZED_TTL, WEBHOOK_FILE, WEBHOOK_VERSION];
-/// How long the webhook of the flags may take.
+/// The timeout of the webhook that is configured by flags.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl FromFlags for Authorization {
@@ -95,7 +95,7 @@ impl FromFlags for Authorization {
 
 fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {
     let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
-    // An empty list means what the Go server does without the flag.
+    // An empty list means the default of the Go server.
     let names: Vec<&str> = if names == [""] { vec!["AlwaysAllow"] } else { names };
     let webhook = given.text(WEBHOOK_FILE);
     let mut authorizers = Vec::new();

@@ -1,4 +1,4 @@
-//! What is served for those who look into the server, and where its traces go.
+//! Flags for debugging, tracing and profiling.
 
 use std::path::PathBuf;
 

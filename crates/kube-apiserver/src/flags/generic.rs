@@ -1,5 +1,4 @@
-//! How the server treats requests, whatever they are about; which version of Kubernetes it is, and which of its features
-//! are on.
+//! Flags for requests of all kinds, the emulated version of Kubernetes, and feature gates.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// What `--version` prints, if it was given.
+/// Returns the output of `--version`, if it was given.
 pub(super) fn version(given: &Given) -> Result<Option<String>, FlagError> {
     match given.text("version").unwrap_or_default() {
         "raw" => {}

@@ -1,5 +1,5 @@
 //! Flags of kube-apiserver that change nothing here, each with the reason, so that its command lines start this server.
-//! Who gives one is told so in the log; `docs/flags.md` lists them.
+//! The log reports those that are given; `docs/flags.md` lists them.
 
 use super::parse::Given;
 use super::table::{Flag, Group, Kind};

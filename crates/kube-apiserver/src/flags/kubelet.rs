@@ -1,4 +1,4 @@
-//! How the server reaches kubelets: for logs, exec, attach, port-forward and proxies to nodes.
+//! Flags for connections to kubelets: for logs, exec, attach, port-forward and proxies to nodes.
 
 use binnacle_kubelet::Config;
 use binnacle_meta::GoDuration;

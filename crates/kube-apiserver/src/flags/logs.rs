@@ -1,4 +1,4 @@
-//! What is logged, where, and how.
+//! Flags for the log: its verbosity, format and outputs.
 
 use std::str::FromStr;
 use std::time::Duration;

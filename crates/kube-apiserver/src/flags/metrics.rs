@@ -1,4 +1,4 @@
-//! Which metrics are shown, and with which values of their labels.
+//! Flags for the metrics that are shown, and the allowed values of their labels.
 
 use std::collections::{BTreeMap, HashMap};
 

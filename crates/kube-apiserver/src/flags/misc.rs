@@ -148,7 +148,7 @@ impl FromFlags for Misc {
             service_node_port_range: ports,
             leadership: leadership(given)?,
             serves_logs: given.flag("enable-logs-handler")?,
-            // What is negative limits nothing, as with the Go server.
+            // A negative value means no limit, as with the Go server.
             connection_bytes_per_second: u64::try_from(given.integer("max-connection-bytes-per-sec")?)
                 .ok()
                 .and_then(NonZeroU64::new),

@@ -1,4 +1,4 @@
-//! `docs/flags.md` says of every flag of kube-apiserver what is true of it here.
+//! `docs/flags.md` describes every flag of kube-apiserver as it is here.
 
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@ use binnacle_meta::{GoDuration, go_quote, int_error};
 
 use super::table::{Flag, FlagError, Group, Kind};
 
-/// What was given on the command line; what was not has its default.
+/// The flags of the command line; a flag that is not given has its default.
 pub(super) struct Given {
     flags: HashMap<&'static str, Flag>,
     values: HashMap<&'static str, Vec<String>>,
@@ -72,7 +72,7 @@ impl Given {
         self.check(&flag)
     }
 
-    /// What is wrong with a value is told even where it makes no difference.
+    /// Validates the value, even where it makes no difference.
     fn check(&self, flag: &Flag) -> Result<(), FlagError> {
         match flag.kind {
             Kind::Bool => self.flag(flag.name).map(drop),
@@ -125,7 +125,7 @@ impl Given {
         self.all(name).pop().filter(|text| !text.is_empty())
     }
 
-    /// Whether the command line says anything about a flag.
+    /// Returns true if the command line gives a flag.
     pub(super) fn is_given(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
@@ -189,7 +189,7 @@ impl Given {
         Ok(u64::try_from(parsed.nanos()).map_or(Duration::ZERO, Duration::from_nanos))
     }
 
-    /// A value of a type that explains itself what is wrong.
+    /// A value of a type that parses itself and reports its own errors.
     pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|why: String| self.invalid(name, text, &why))

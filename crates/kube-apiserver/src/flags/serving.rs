@@ -1,4 +1,4 @@
-//! Where the server listens and what it shows.
+//! Flags for the listener: its address, certificates, TLS versions and suites.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

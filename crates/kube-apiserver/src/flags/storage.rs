@@ -1,4 +1,4 @@
-//! Where objects are kept.
+//! Flags for the storage of objects.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What is known of a flag before the command line is read.
+//! Descriptions of flags, for parsing and `--help`.
 
 /// A group of flags under one heading of `--help`.
 #[derive(Clone, Copy)]
@@ -14,12 +14,12 @@ pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) short: Option<char>,
     pub(super) kind: Kind,
-    /// As text; empty when the flag has no value of its own accord.
+    /// As text; empty when the flag has no default.
     pub(super) default: &'static str,
     pub(super) help: &'static str,
 }
 
-/// What a flag takes.
+/// The kind of value that a flag takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Nothing, or `=true` and `=false`.
@@ -41,7 +41,7 @@ impl Flag {
     }
 }
 
-/// What is wrong with the command line, in one sentence.
+/// An error of the command line, in one sentence.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct FlagError(pub(super) String);

@@ -1,4 +1,4 @@
-//! How a line of the log reads: as klog writes it, or as the JSON of component-base.
+//! Formats of log lines: as klog writes them, or as the JSON of component-base.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -44,14 +44,14 @@ impl<S: Subscriber> Layer<S> for LogLayer {
     }
 }
 
-/// Where in the code an event is.
+/// The place of an event in the code.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     file: &'a str,
     line: u32,
 }
 
-/// What an event says.
+/// The message and fields of an event.
 #[derive(Default)]
 struct Found {
     message: String,
@@ -112,7 +112,7 @@ fn text(level: &Level, now: &Zoned, process: u32, place: Place<'_>, found: &Foun
     let (month, day, hour, minute, second) = (now.month(), now.day(), now.hour(), now.minute(), now.second());
     let file = place.file.rsplit('/').next().unwrap_or(place.file);
     let at = place.line;
-    // Nothing that is written to a string fails.
+    // Writing to a string cannot fail.
     let _ = write!(
         line,
         "{severity}{month:02}{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06} {process:>7} {file}:{at}] "

@@ -8,7 +8,7 @@ use http::StatusCode;
 use crate::answer::Refusal;
 use crate::inflight::{Guard, InFlight, Kind};
 
-/// How many short requests may be in flight at once (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
+/// Limits on short requests in flight (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlightLimits {
     /// Zero for no limit, both.

@@ -1,4 +1,4 @@
-//! Whether everything that was answered fits into one row of events.
+//! A check that all answers fit into one sequence of events.
 //!
 //! resourceVersions are the order in which one correct server would have done it: every write that happened is an event
 //! of the watches, and all else that was answered has to fit into that row and into real time: what was answered before
@@ -49,12 +49,12 @@ pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: 
     known.deletions
 }
 
-/// What there is when all of this has been told up to a version.
+/// The objects at a version, according to the events.
 pub(super) fn state_at(told: &[Told], version: u64) -> Found {
     Row::new(told).at(version, false)
 }
 
-/// What a watch of a selection tells: what enters it, changes in it, and leaves it.
+/// The events of a watch with a selector: objects enter the selection, change in it, and leave it.
 pub(super) fn shaded(told: &[Told]) -> Vec<Told> {
     let mut inside: HashMap<&str, bool> = HashMap::new();
     let seen = |event: &Told| event.value.as_deref().is_some_and(is_selected);
@@ -124,7 +124,7 @@ fn writes_of(history: &[Operation], of: &str) -> Vec<String> {
     of_key.map(|operation| format!("{operation:?}")).collect()
 }
 
-/// Answers what was known when.
+/// Checks each write against the events. Returns the versions known at each time.
 fn writes_happened_once_and_at_their_base<'a>(
     history: &'a [Operation],
     told: &'a [Told],
@@ -160,7 +160,7 @@ fn writes_happened_once_and_at_their_base<'a>(
                 known.add(operation, key, *version);
                 continue;
             }
-            // Whoever has seen a state has seen the newest event of every key in it.
+            // A client that has seen a state has seen the newest event of every key in it.
             What::List { version, .. } | What::Stream { version, .. } => {
                 known.add_all(operation, *version, row);
                 continue;
@@ -234,7 +234,7 @@ impl<'a> Row<'a> {
         self.0.keys().filter_map(|key| Some(((*key).to_owned(), state(key)?))).collect()
     }
 
-    /// Whether a key could be seen so.
+    /// Panics unless a read of a key could return this.
     fn allows(
         &self,
         key: &str,
@@ -264,7 +264,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What was known at which time, altogether and of each key.
+/// The versions known at each time, in total and by key.
 #[derive(Default)]
 struct Knowledge<'a> {
     /// Known to all from the beginning.
@@ -300,7 +300,7 @@ impl<'a> Knowledge<'a> {
         self.keys.get(key).map_or(0, |known| known.before(time))
     }
 
-    /// Whether an operation could be of a version.
+    /// Panics unless an operation could be of a version.
     fn allows(&self, version: u64, operation: &Operation) {
         let floor = self.all.before(operation.began).max(self.from);
         assert!(floor <= version, "{operation:?} is older than {floor}, which was answered before");

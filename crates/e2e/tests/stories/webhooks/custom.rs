@@ -32,8 +32,8 @@ fn widget(size: u64) -> Value {
     json!({"apiVersion": "hooks.test/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}})
 }
 
-/// What a webhook puts in that the schema does not know is never stored, and counts as a change; what it says of the
-/// object's version must be one; managers that it takes away are gone; and it is told the namespace of what a client
+/// Fields that a webhook adds and the schema does not know are never stored, but count as a change; a version that it
+/// sets must be the object's; managers that it removes are gone; and it gets the namespace of an object that a client
 /// replaces.
 #[tokio::test(flavor = "multi_thread")]
 async fn patched_beyond_the_schema() {

@@ -22,7 +22,7 @@ use crate::workload::validation::{
 const SPEC: &str = "io.k8s.api.apps.v1.StatefulSetSpec";
 const POLICIES: [&str; 2] = ["OrderedReady", "Parallel"];
 
-/// What may change of a spec.
+/// The fields of a spec that an update may change.
 const CHANGEABLE: [&str; 7] = [
     "replicas",
     "template",
@@ -33,7 +33,7 @@ const CHANGEABLE: [&str; 7] = [
     "persistentVolumeClaimRetentionPolicy",
 ];
 
-/// What an update does not look at.
+/// The parts of a spec that an update does not validate.
 #[derive(Clone, Copy, Default)]
 struct Skip {
     service_name: bool,
@@ -48,7 +48,7 @@ pub(super) fn validate(features: &Features, object: &Value) -> FieldErrors {
     errors
 }
 
-/// A set that was accepted once stays changeable: what cannot change is not looked at again.
+/// Validates an update. A set that was accepted once stays changeable: immutable fields are not validated again.
 pub(super) fn validate_update(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let null = Value::Null;

@@ -67,7 +67,7 @@ pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, 
     unchanged("successPolicy", "io.k8s.api.batch.v1.SuccessPolicy", errors);
 }
 
-/// What an update may keep, and whether the labels with a prefix are needed.
+/// The rules that an update relaxes, and true if the prefixed labels are required.
 fn options<'a>(features: &'a Features, old: Option<&Value>) -> (Options<'a>, bool) {
     let Some(old) = old else { return (Options::for_template(features), true) };
     let mut options = Options::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null));

@@ -12,7 +12,7 @@ use binnacle_validation::pod_resources::quantity;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Where the storage class was before it had a field.
+/// The annotation of the storage class, from before there was a field for it.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 const RESIZE_STATUSES: [&str; 5] = [
@@ -25,7 +25,7 @@ const RESIZE_STATUSES: [&str; 5] = [
 
 const DEFINITION: &str = "io.k8s.api.core.v1.PersistentVolumeClaimSpec";
 
-/// What an update may keep of the old claim although it breaks a rule of today.
+/// Rules of today that an update relaxes, for values of the old claim that break them.
 #[derive(Clone, Copy, Default)]
 struct Options {
     any_selector_value: bool,
@@ -98,7 +98,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate(object, Some(old));
     let (mut new_spec, mut old_spec) =
         (object.get("spec").cloned().unwrap_or_default(), old.get("spec").cloned().unwrap_or_default());
-    // What older versions saved lacks one of the two sources.
+    // Claims that older versions saved lack one of the two data sources.
     super::normalize_data_sources(old_spec.make_object());
 
     // A claim is bound to a volume once.

@@ -1,4 +1,4 @@
-//! The rules of pods, besides those of their specs: what a new pod may have, and what may change of one that is there.
+//! Validation of pods, besides their specs: new ones, and changes of old ones.
 
 mod reported;
 mod resize;
@@ -39,7 +39,7 @@ pub(super) fn validate_create(features: &Features, object: &Value) -> FieldError
     errors
 }
 
-/// Through `ephemeralcontainers`: what is there stays as it is.
+/// Validates an update through `ephemeralcontainers`, which may change no container that is there.
 pub(super) fn validate_ephemeral_containers(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     const DEFINITION: &str = "io.k8s.api.core.v1.EphemeralContainer";
     let mut errors = FieldErrors::new();
@@ -101,7 +101,7 @@ fn is_mirror(object: &Value) -> bool {
     annotations_of(object).is_some_and(|annotations| annotations.contains(annotations::MIRROR))
 }
 
-/// Where kube-apiserver reports what concerns the whole pod.
+/// The field path of kube-apiserver's errors about the whole pod.
 fn nowhere() -> FieldPath {
     FieldPath::root().key("")
 }

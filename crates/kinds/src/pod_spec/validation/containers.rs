@@ -19,7 +19,7 @@ const EXIT_CODES_MAX: usize = 255;
 const NOT_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 const NOT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 
-/// What containers need to know of their pod.
+/// The parts of a pod that the rules for its containers use.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
@@ -147,7 +147,7 @@ pub(crate) fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 
-/// Whether one container's end can restart all of them.
+/// Returns true if the end of some container can restart all of them.
 pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
     ["initContainers", "containers"]
         .iter()
@@ -273,7 +273,7 @@ fn init_restart_policy(container: &Value, options: &Options<'_>, path: &FieldPat
     }
 }
 
-/// When a container restarts on its own terms, by exit codes too.
+/// Validates the restart policy of a container and its rules for exit codes.
 fn restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let rules = container.list_at(&["restartPolicyRules"]);
     let at = path.child("restartPolicy");
@@ -303,7 +303,7 @@ fn restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, er
     }
 }
 
-/// Whether a field has more than its zero value.
+/// Returns true if a field has more than its zero value.
 fn is_given(container: &Value, field: &str) -> bool {
     match container.get(field) {
         None | Some(Value::Null) => false,

@@ -10,7 +10,7 @@ use super::Options;
 use crate::tree::member;
 use binnacle_validation::pod_resources::{aggregate, is_huge_page, is_pod_level, quantity};
 
-/// Whose resources are looked at.
+/// The owner of resource requirements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     Container,
@@ -61,7 +61,7 @@ pub(super) fn requirements(
     claim_names(requirements.list_at(&["claims"]), claims, &path.child("claims"), errors);
 }
 
-/// The resources of the pod as a whole, and that they cover what the containers ask for.
+/// Validates the resources of the pod as a whole, which must cover those of its containers.
 pub(super) fn pod_requirements(
     spec: &Value,
     claims: &BTreeSet<&str>,
@@ -109,7 +109,7 @@ pub(super) fn pod_requirements(
     }
 }
 
-/// What the rules that look at all resources need to know.
+/// The facts about requirements that the rules for all resources together need.
 #[derive(Default)]
 struct Seen {
     compute: bool,

@@ -57,7 +57,7 @@ pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath,
     }
 }
 
-/// Whether a term of a node selector has label values that break the rules.
+/// Returns true if a term of a node selector has invalid label values.
 pub(crate) fn has_invalid_label_values(selector: &Value) -> bool {
     selector
         .list_at(&["nodeSelectorTerms"])

@@ -128,7 +128,7 @@ pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, 
     }
 }
 
-/// Why a sysctl may not be set: it belongs to a namespace that the pod shares with its host.
+/// The reason why a sysctl may not be set: it belongs to a namespace that the pod shares with its host.
 pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
     // With slashes first, dots and slashes have changed places.
     let name: String = match name.find(['.', '/']).map(|at| name.as_bytes()[at]) {
@@ -153,7 +153,7 @@ pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
     (spec.bool_at(&["hostIPC"]) && ipc).then_some("may not be specified when 'hostIPC' is true")
 }
 
-/// What is wrong with an AppArmor profile.
+/// Validates an AppArmor profile.
 pub(super) fn app_armor_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     let Some(profile) = member(context, "appArmorProfile") else { return };

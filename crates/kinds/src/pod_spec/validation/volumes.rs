@@ -10,7 +10,7 @@ use super::{Options, projected, sources};
 use crate::core::persistent_volume_claim;
 use crate::tree::member;
 
-/// How the rules of one kind of source are called: with the source and its path.
+/// The rules of one type of volume source, called with the source and its path.
 type Rule = fn(&Value, &FieldPath, &Options<'_>, &mut FieldErrors);
 
 /// Every source in the order in which kube-apiserver looks for them: its field, where its own errors are reported, and

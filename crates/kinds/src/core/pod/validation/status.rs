@@ -89,7 +89,7 @@ fn nominated_node(object: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// What has ended stays so, unless it is to be restarted.
+/// Rejects terminated containers that run again, unless their restart policy restarts them.
 fn transitions(
     features: &Features,
     list: &str,

@@ -1,4 +1,4 @@
-//! What an update may change of a pod: little, once it is made. More while it is gated (KEP-3838).
+//! Validation of a pod's update, which may change little of the spec; more while the pod is gated (KEP-3838).
 
 use std::collections::HashSet;
 
@@ -128,7 +128,7 @@ fn scheduling_gates(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// Makes all that may change what it was, so that any other change shows.
+/// Puts all fields that may change back to their old values, so that any other change shows.
 fn forget_changeable(spec: &mut Value, old: &Value) {
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten();
