@@ -93,7 +93,7 @@ fn forgeries() {
     let other = text(&json!({"sub": "root"}));
     let none = text(&json!({"alg": "none"}));
     let shared = text(&json!({"alg": "HS256"}));
-    // What a naive verifier would compute with the public key as the shared secret.
+    // The signature that a naive verifier would accept, with the public key as the shared secret.
     let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, KEYS[0].2);
     let mac = ring::hmac::sign(&secret, format!("{shared}.{other}").as_bytes());
     let mac = BASE64_URL_SAFE_NO_PAD.encode(mac.as_ref());
