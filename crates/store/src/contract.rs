@@ -54,7 +54,7 @@ macro_rules! contract_tests {
     };
 }
 
-/// How long a case waits for what must happen.
+/// The time that a case waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn bytes(text: impl AsRef<str>) -> Bytes {

@@ -33,7 +33,7 @@ pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
     assert!(matches!(store.revoke_lease(lease).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// When its time is over, a lease ends by itself.
+/// A lease expires by itself at the end of its time.
 pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
     let short = store.grant_lease(1).await.expect("a lease");
     let long = store.grant_lease(3600).await.expect("a lease");

@@ -20,7 +20,7 @@ pub async fn revisions_count_up(store: Arc<dyn Store>) {
     assert_eq!(revision, Revision(start.0 + 5));
 }
 
-/// When a key came into being and when it was last written.
+/// A key has the revisions of its creation and of its last write.
 pub async fn revisions_of_a_key(store: Arc<dyn Store>) {
     let created = put(&*store, "/t/a", "1").await;
     let updated = put(&*store, "/t/a", "2").await;

@@ -10,7 +10,7 @@ async fn now(store: &Arc<dyn Store>) -> Revision {
     store.current_revision().await.expect("a revision")
 }
 
-/// What happened and what was there before.
+/// Events have the key, the revision, the value and the previous value.
 pub async fn events_with_previous_values(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
@@ -83,7 +83,7 @@ pub async fn compacted_history(store: Arc<dyn Store>) {
     assert_eq!(reader.take(1).await, [format!("put /w/a 6@{} was 5@{}", last.0, compacted.0)]);
 }
 
-/// Who has read up to a barrier knows of every write that was acknowledged before it was asked for.
+/// A watcher that has read up to a barrier knows of every write that was acknowledged before it was asked for.
 pub async fn barrier_covers_what_was_acknowledged(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
