@@ -12,7 +12,7 @@ pub fn canonicalize(value: &mut Value, message: &Message) {
     canonical_struct(value.make_object(), message);
 }
 
-/// Whether [`canonicalize`] would leave the object as it is written.
+/// Returns true if [`canonicalize`] would leave the object as it is written.
 pub fn is_canonical(value: &Value, message: &Message) -> bool {
     let mut canonical = value.clone();
     canonicalize(&mut canonical, message);

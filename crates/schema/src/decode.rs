@@ -33,7 +33,7 @@ pub(crate) use build::{absent_value, is_zero, zero_value};
 pub struct Decoded {
     pub value: Value,
     pub findings: Findings,
-    /// What of the document is not in the value although the rules of a kind can tell.
+    /// The empty lists and maps of the document that the value leaves out, though the rules of a kind can tell.
     pub empties: Empties,
 }
 

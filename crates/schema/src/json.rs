@@ -40,7 +40,7 @@ pub(crate) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), JsonError>
     Ok(())
 }
 
-/// What is wrong with a document that this cursor could not read.
+/// Returns the error for a document that this cursor could not read.
 pub(crate) fn refusal(cursor: &Cursor<'_>, bytes: &[u8], limits: &Limits) -> JsonError {
     match cursor.budget.check() {
         Err(error) => error.into(),

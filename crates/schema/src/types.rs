@@ -30,7 +30,7 @@ pub struct Message {
     pub unions: Cow<'static, [Union]>,
     /// Go's types of the fields whose [`Ty`] does not tell them, by JSON name: its decoder names them in errors.
     pub(crate) go_types: &'static [(&'static str, &'static str)],
-    /// What protobuf derives from the fields, made at first use: they must not change after that.
+    /// The fields as protobuf needs them, made at first use: they must not change after that.
     pub(crate) plan: OnceLock<Plan>,
     /// The fields by name, made at first use like the plan.
     lookup: OnceLock<Lookup>,
@@ -145,7 +145,7 @@ pub enum Ty {
     StaticMap(&'static Ty),
 }
 
-/// What becomes of the zero value, that is how Go declares the field.
+/// The treatment of the zero value, that is how Go declares the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// A value with `omitempty`: zero is never written (`""`, `0`, `false`, an empty list or map) and reads as absent.
@@ -270,8 +270,8 @@ impl Field {
         }
     }
 
-    /// Whether server-side apply replaces a map or struct here as a whole; either the field or its type says so.
-    /// Lists are atomic unless their list type says otherwise.
+    /// Returns true if server-side apply replaces a map or struct here as a whole; either the field or its type says
+    /// so. Lists are atomic unless their list type says otherwise.
     pub fn is_atomic(&self) -> bool {
         self.list_type == ListType::Atomic
             || self.ty.message().is_some_and(|message| message.atomic)

@@ -55,7 +55,7 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<(Value, Option<Finding>), 
     decode::decode(&document, limits)
 }
 
-/// What Go's reader lets pass.
+/// Returns true for characters that Go's reader accepts.
 fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
         && c != '\u{feff}'

@@ -1,5 +1,5 @@
-//! What Go's converter of unstructured objects makes of a tree: the results of strategic merge patches become structs
-//! by it, not by the decoder of JSON. It has its own words, takes whole floating point numbers for integers, and stops
+//! Go's converter of unstructured objects, as applied to a tree: it, not the decoder of JSON, makes structs of the
+//! results of strategic merge patches. It has its own words, takes whole floating point numbers for integers, and stops
 //! at the first value that a field cannot hold, in the order of the fields.
 
 use super::{from_value, scalar};
@@ -79,7 +79,7 @@ fn unrecognized(ty: &str) -> Result<(), String> {
     Err(format!("unrecognized type: {ty}"))
 }
 
-/// What Go calls the type of a value that JSON was read into.
+/// Returns Go's name for the type of a value that JSON was read into.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Int(_) => "int64",

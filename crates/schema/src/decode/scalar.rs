@@ -168,7 +168,7 @@ pub(super) fn float_literal(n: f64) -> String {
     if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
 }
 
-/// What Go calls the JSON type of a value.
+/// Returns Go's name for the JSON type of a value.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -18,7 +18,7 @@ impl From<TooManyElements> for Malformed {
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pos: usize,
-    /// What readers that build a tree may still take.
+    /// The memory left for readers that build a tree.
     pub(crate) budget: Budget,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         self.pos
     }
 
-    /// What has been read since that position.
+    /// Returns the text that was read since that position.
     pub(crate) fn since(&self, position: usize) -> &'a str {
         &self.text[position..self.pos]
     }

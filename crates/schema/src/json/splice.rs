@@ -32,7 +32,7 @@ struct Place {
     comma_after: bool,
 }
 
-/// How deep what is skipped may be nested.
+/// The maximum nesting of skipped values.
 const DEPTH: usize = 512;
 
 fn find(text: &str, parent: &str, name: &str) -> Result<Option<Place>, Malformed> {

@@ -240,18 +240,18 @@ const SPECIAL: [bool; 256] = {
     special
 };
 
-/// Whether a byte of a string needs a closer look.
+/// Returns true if a byte of a string may have to be escaped.
 const fn is_special(b: u8) -> bool {
     (b < 0x20) | (b == b'"') | (b == b'\\') | is_html(b)
 }
 
-/// What must not stand in HTML, and the first byte of the line separators.
+/// Returns true for bytes that must not stand in HTML, and for the first byte of the line separators.
 const fn is_html(b: u8) -> bool {
     (b == b'<') | (b == b'>') | (b == b'&') | (b == 0xe2)
 }
 
-/// Whether one of the bytes is such a one. Sixteen are looked at together, which compilers make vectors of; at the end some of them
-/// once more.
+/// Returns true if `is` holds for one of the bytes. Sixteen are looked at together, which compilers make vectors of; at
+/// the end some of them once more.
 #[inline(always)]
 pub fn has_byte(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
     let together = |chunk: &[u8]| chunk.iter().fold(false, |found, b| found | is(*b));

@@ -1,4 +1,4 @@
-//! What is wrong with bytes that are no message, in the words of the Go server's generated code.
+//! Errors of bytes that are no message, in the words of the Go server's generated code.
 
 use std::fmt;
 

@@ -23,7 +23,7 @@ use crate::json;
 use crate::limits::Budget;
 use crate::types::{Field, Message, Ty};
 
-/// What an answer says that the stored bytes do not.
+/// Fields of an answer that the stored bytes do not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overrides<'a> {
     /// `metadata.resourceVersion`: stored bytes hold it empty, as it is the revision they are stored at.
@@ -60,7 +60,7 @@ pub fn to_json(
     .inspect_err(|_| out.truncate(start))
 }
 
-/// What was written.
+/// The kind of value that was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Null,
@@ -75,7 +75,7 @@ impl Written {
     }
 }
 
-/// Which message is being written, as far as it gets more than its bytes say.
+/// The message that is being written, and the values that it gets besides its bytes.
 #[derive(Clone, Copy)]
 enum Place<'o> {
     Root {
@@ -88,7 +88,7 @@ enum Place<'o> {
     Inner,
 }
 
-/// What is written for a field instead of what its bytes say.
+/// The value that is written for a field instead of its bytes.
 enum Given<'o> {
     Nothing,
     Text(&'o str),

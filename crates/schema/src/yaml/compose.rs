@@ -10,7 +10,7 @@ use crate::Limits;
 /// A node of a document.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Where it starts, from 1.
+    /// The line where it starts, from 1.
     pub(super) line: usize,
     pub(super) kind: Kind,
 }
@@ -110,7 +110,7 @@ fn full_tag(tag: Option<&Tag>) -> String {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default()
 }
 
-/// Whether Go finds a fault while it scans tokens or while it parses them: it counts lines differently.
+/// The stage in which Go finds a fault: it counts lines differently while it scans tokens and while it parses them.
 enum Stage {
     Scanning,
     Parsing,
@@ -225,7 +225,7 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
             (Scanning, "found character that cannot start any token")
         }
         ErrorKind::RecursionLimitExceeded => (Scanning, "exceeded max depth"),
-        // What Go's parser would accept, or bounds of the parser: its own words.
+        // Documents that Go's parser would accept, or bounds of the parser: its own words.
         other => return (Scanning, other.to_string()),
     };
     (stage, problem.to_owned())

@@ -37,7 +37,7 @@ pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Opt
     Ok((value, finding))
 }
 
-/// What a node is to Go before it becomes JSON: keys have types.
+/// A node as Go has it before it becomes JSON: keys have types.
 enum Yaml {
     Scalar(Key),
     List(Vec<Yaml>),

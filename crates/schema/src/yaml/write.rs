@@ -283,7 +283,7 @@ impl Writer {
     }
 }
 
-/// Which styles can tell a text.
+/// The styles in which a text can be written.
 struct Styles {
     plain: bool,
     single_quoted: bool,
@@ -343,7 +343,7 @@ fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What may stand unescaped; characters beyond the basic plane may not.
+/// Returns true for characters that may stand unescaped; those beyond the basic plane may not.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }
