@@ -61,7 +61,7 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
         }
         shared.fail(error);
         if shared.is_lost() {
-            // They would wait in silence for what they cannot be told.
+            // They would wait in silence for events that cannot be sent.
             shared.hub.lock().dismiss();
         }
         shared.changed.notify_waiters();
@@ -96,7 +96,7 @@ async fn connect(shared: &Shared, continues: bool, restored: bool) -> Result<Wat
         state.era += u64::from(!continues);
     });
     if !continues {
-        // What happened between is unknown, so no watch can go on without a gap.
+        // The events in between are unknown, so no watch can go on without a gap.
         shared.hub.lock().break_off(revision);
     }
     shared.begin(revision);
@@ -178,11 +178,11 @@ async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError 
     }
 }
 
-/// A change that was looked at, but not made yet.
+/// A change whose attributes were read, but that was not made yet.
 struct Prepared {
     path: Bytes,
     revision: Revision,
-    /// What the object is now; `None` for a deletion.
+    /// The object after the change; `None` for a deletion.
     new: Option<(Meta, Bytes, KeyValue)>,
 }
 
@@ -284,8 +284,8 @@ fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
     path
 }
 
-/// What selectors need to know of a stored value. One that cannot be understood keeps the cache from being filled, since
-/// a list with a hole is worse than none.
+/// Reads the attributes of a stored value. One that cannot be understood keeps the cache from being filled, since a
+/// list with a hole is worse than none.
 fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), StoreError> {
     // A panic must not end the only task that keeps the cache alive.
     let index = AssertUnwindSafe(|| shared.indexer.index(&kv.key, &kv.value, kv.mod_revision));

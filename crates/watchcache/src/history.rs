@@ -55,7 +55,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether the window has all events after `from`, or else from where on it has them.
+    /// Succeeds if the window has all events after `from`; fails with the revision after which it has them.
     fn reaches(&self, from: Revision) -> Result<(), Revision> {
         let hub = self.hub.lock();
         hub.window.after(from).map(|_| ()).ok_or_else(|| hub.window.oldest())

@@ -1,4 +1,4 @@
-//! Who is told of an event: watchers, found by what they are interested in.
+//! Dispatch of events to watchers, which are found by what they select.
 //!
 //! A watcher stands in one bucket, named by the most telling thing that every event it wants has in common: a name, a
 //! field's value, a label's value, a namespace. An event visits the buckets of its object's old and new state, so it
@@ -35,12 +35,12 @@ struct Group {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kind {
-    /// Whether the namespace is part of the bucket's name.
+    /// True when the namespace is part of the bucket's name.
     namespaced: bool,
     property: Option<Property>,
 }
 
-/// Where a watcher stands, for finding it again.
+/// The bucket of a watcher, for finding it again.
 #[derive(Debug)]
 pub(crate) struct Home {
     kind: Kind,
@@ -158,7 +158,7 @@ impl Hub {
         let first = self.window.first();
         let mailboxes = self.groups.iter().flat_map(|group| group.buckets.values()).flatten();
         let ended = mailboxes.filter(|mailbox| mailbox.end_if_late(first)).count();
-        // What is held now is on its way to a reader.
+        // The events held now are on their way to a reader.
         self.window.set_relieved();
         ended
     }

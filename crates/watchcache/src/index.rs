@@ -26,7 +26,7 @@ pub(crate) struct Index {
     property: Property,
     hasher: RandomState,
     members: OrdSet<Member>,
-    /// When it was last read, in the cache's ticks.
+    /// The time of the last read, in seconds since the cache was made.
     used: Arc<AtomicU64>,
 }
 

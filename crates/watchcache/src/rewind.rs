@@ -38,13 +38,13 @@ impl Shared {
                 (Some(new), None) => objects.remove(new.path()),
                 (None, None) => continue,
             };
-            // What is there is what the event had made of it, or this is not the past of that state: the store may
-            // have been restored from a backup since.
+            // The undone entry is the event's new one, or this is not the past of that state: the store may have been
+            // restored from a backup since.
             if undone.as_ref() != event.new_entry() {
                 tracing::debug!(?revision, "a state of the past does not lead to the present one");
                 return None;
             }
-            // What was read from the store's history was not written while the cache was there.
+            // Entries read from the store's history were not written while the cache was there.
             written = written.saturating_sub(undone.map_or(0, |entry| entry.size() as u64));
         }
         let inner = SnapshotInner {

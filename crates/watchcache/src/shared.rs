@@ -1,4 +1,4 @@
-//! What the parts of a cache share: the state, its published form, and how far the store has been followed.
+//! The shared parts of a cache: the state, its published form, and how far the store has been followed.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,18 +34,18 @@ const MAX_INDEXES: usize = 12;
 /// A snapshot kept for the next page of a list waits this long for it, as long as the window's events.
 const RETAIN: Duration = Duration::from_secs(75);
 const MAX_RETAINED: usize = 64;
-/// Kept snapshots hold on to what was replaced since; when that is more than this and half of what the cache holds, the
-/// oldest go.
+/// Kept snapshots hold replaced objects; when those take more than this and half of the cache's memory, the oldest
+/// snapshots go.
 const RETAINED_BYTES: u64 = 64 << 20;
 const MANY_BEGINNERS: usize = 64;
 
-/// What the parts of a cache share. Locks are taken in the order state, hub, mailbox, and never state with hub.
+/// The shared parts of a cache. Locks are taken in the order state, hub, mailbox, and never state with hub.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) range: Range<Bytes>,
     pub(crate) indexer: Arc<dyn Indexer>,
     pub(crate) state: Mutex<State>,
-    /// The present state as readers see it; made when one asks, taken away by the next change. Written under `state`.
+    /// The present state for readers: made by the first, removed by the next change. Written under `state`.
     published: ArcSwapOption<SnapshotInner>,
     retained: Mutex<Vec<Retained>>,
     /// Watches that may still be reading the state they began with.
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     pub(crate) task: Mutex<Option<AbortHandle>>,
     /// Held by whoever reads the store's history into the window.
     pub(crate) reaching: tokio::sync::Mutex<()>,
-    /// What the window cannot reach back to for want of room.
+    /// The newest revision that the window cannot reach back to for want of room.
     pub(crate) out_of_reach: AtomicU64,
     /// Held by whoever makes a state of the past.
     pub(crate) rewinding: tokio::sync::Mutex<()>,
@@ -275,7 +275,7 @@ impl Shared {
         self.retained.lock().retain(|kept| kept.snapshot.revision() >= revision);
     }
 
-    /// Whether the store has forgotten the state.
+    /// Returns true if the store has forgotten the state.
     pub(crate) fn is_forgotten(&self, revision: Revision) -> bool {
         revision.0 < self.remembered.load(Ordering::Acquire)
     }
@@ -398,7 +398,7 @@ impl Shared {
         self.born.elapsed().as_secs()
     }
 
-    /// A list was slow for want of an index: makes it beside the road, one at a time.
+    /// Makes an index in the background, one at a time, since a list was slow without it.
     pub(crate) fn want_index(&self, property: Property) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Some(shared) = self.me.upgrade() else { return };
@@ -415,7 +415,7 @@ impl Shared {
     fn build_index(&self, property: Property) {
         let from = self.current();
         let mut index = Index::build(property, &from.objects, self.now());
-        // What changed meanwhile, once without the lock, and the little rest under it.
+        // Applies the changes made meanwhile: most of them without the lock, the few others under it.
         let then = self.current();
         catch_up(&mut index, &from.objects, &then.objects);
         self.change(|state| {

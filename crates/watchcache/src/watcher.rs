@@ -14,7 +14,7 @@ use crate::selection::Selection;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 
-/// Where a watch begins.
+/// The beginning of a watch.
 #[derive(Clone, Debug)]
 pub enum Start {
     /// With the first event after this revision.
@@ -24,7 +24,7 @@ pub enum Start {
     /// With the selected objects of a snapshot as ADDED, then the events after it.
     Snapshot {
         snapshot: Snapshot,
-        /// Whether [`WatchItem::InitialEventsEnd`] stands between the two.
+        /// True when [`WatchItem::InitialEventsEnd`] stands between the two.
         mark_end: bool,
     },
 }
@@ -34,19 +34,19 @@ pub enum Start {
 pub struct Watcher {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
-    /// The state that it began with has not been told yet.
+    /// True until the state that it began with has been sent.
     beginning: bool,
-    /// Whether it has not reached the present since it began.
+    /// True until it has reached the present.
     catching_up: bool,
     /// The newest revision handed out, or the one that the watch began after.
     delivered: Revision,
 }
 
-/// How many events a reader copies out of the window under the hub's lock.
+/// The number of events that a reader copies out of the window under the hub's lock.
 const WINDOW_READ: usize = 256;
-/// A batch ends once what it keeps alive is this much, so that a reader that stops holds no more.
+/// The memory that a batch keeps alive at which it ends, so that a reader that stops holds no more.
 const BATCH_BYTES: usize = 256 << 10;
-/// How many objects of the initial state are taken before their sizes are looked at.
+/// The number of objects of the initial state that are taken before their sizes are added up.
 const INITIAL_READ: usize = 16;
 
 impl Watcher {

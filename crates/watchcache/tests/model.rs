@@ -224,7 +224,7 @@ async fn whoever_is_ended_lists_again_and_misses_nothing() {
                         () = tokio::time::sleep(Duration::from_millis(5)) => {}
                     }
                 };
-                // What was told until the end is true in any case.
+                // The items sent until the end are right in any case.
                 let told: Vec<Seen> = items.iter().filter_map(seen).collect();
                 let until = told.iter().map(|seen| seen.revision).max().unwrap_or(0).max(from.0);
                 let all = history(&store.inner, Revision(until)).await;

@@ -162,7 +162,7 @@ async fn revisions() {
     let then = cache.snapshot_at(first).unwrap();
     assert_eq!((then.revision(), then.get("a/one").map(|entry| entry.revision())), (first, Some(first)));
     assert!(cache.snapshot_at(Revision(first.0 - 1)).is_none());
-    // What the store forgets, the cache gives up: kept states, and what the present one stands for as well.
+    // The cache gives up what the store forgets: kept states, and revisions that the present state stands for.
     cache.forget_before(second);
     assert!(cache.snapshot_at(first).is_none());
     let later = put(&*store, "/registry/elsewhere", "2").await;

@@ -394,7 +394,7 @@ async fn a_mailbox_is_bounded_in_bytes() {
     assert!(read <= 10 * MEGABYTE, "{read} bytes waited for a watcher that does not read");
 }
 
-/// What all mailboxes hold beyond the window is bounded together; whoever reads is not ended.
+/// The memory that all mailboxes hold beyond the window has one bound; a watcher that reads is not ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_mailboxes_together_are_bounded_in_bytes() {
     let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };

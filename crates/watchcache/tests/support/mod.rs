@@ -28,7 +28,7 @@ pub(crate) const PANIC: &str = "panic";
 /// Values look like `app=web,tier=back|node-1,Running|anything`.
 pub(crate) struct Things {
     fields: Vec<Text>,
-    /// How often an object was looked at.
+    /// The number of times that an object was indexed.
     pub(crate) indexed: AtomicUsize,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn interest(namespace: &str, labels: &str, fields: &str) -> Interest 
     }
 }
 
-/// What a list of this interest holds: path, revision and value of each object.
+/// The content of a list: path, revision and value of each object.
 pub(crate) type Listing = BTreeMap<String, (u64, String)>;
 
 pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listing) {
@@ -169,7 +169,7 @@ pub(crate) fn revision_of(event: &binnacle_store::Event) -> Revision {
     }
 }
 
-/// What a watcher that takes `wants(path, value)` must see of `history` after `from`.
+/// The items that a watcher of `wants(path, value)` must see of `history` after `from`.
 pub(crate) fn expected(
     history: &[binnacle_store::Event],
     from: Revision,
