@@ -1,4 +1,4 @@
-//! Where the server keeps what must outlive it, and files that nobody else may read.
+//! The directory for files that outlive the server, and files that nobody else may read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -39,7 +39,7 @@ pub(crate) enum Durability {
     Passing,
 }
 
-/// What the server itself puts into its directory, and what file systems do.
+/// The entries that the server itself makes in its directory, and that of file systems.
 const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", "server-ca.crt", "lost+found"];
 
 impl DataDir {
@@ -279,7 +279,7 @@ mod tests {
             write_private(&key, b"secret", Durability::Passing).unwrap();
             assert_eq!((mode(&path), mode(&pki), mode(&key)), (0o700, 0o700, 0o600), "{directory:o}");
         }
-        // What may be somebody's home is not touched, unless it is closed already.
+        // A directory that may be somebody's home is not touched, unless it is closed already.
         fs::write(path.join("letter"), "").unwrap();
         DataDir::open(&path).unwrap();
         open_up(&path, 0o755);

@@ -24,7 +24,7 @@ struct Families {
     /// Made anew whenever somebody asks.
     gauges: Vec<(Gauge, Read<f64>)>,
     counters: Vec<(IntCounter, Read<u64>)>,
-    /// What the histogram is described by; it is written out by hand.
+    /// The description of the histogram, which is written out by hand.
     syncs: Gauge,
 }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::assemble::{StartFailure, not_registered};
 use crate::settings::Generic;
 
-/// What shares the limits out, if that is wanted. It follows its objects until the shutdown.
+/// Starts priority and fairness unless it is off. It follows its objects until the shutdown.
 pub(crate) fn start(
     generic: &Generic,
     resources: &Catalog,

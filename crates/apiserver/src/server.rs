@@ -11,7 +11,7 @@ use crate::assemble::{StartFailure, assemble};
 use crate::running::Assembled;
 use crate::settings::{Settings, SettingsError};
 
-/// What is started: see [`Server::start`].
+/// A server, started by [`Server::start`].
 #[derive(Clone, Copy, Debug)]
 pub struct Server;
 
@@ -19,7 +19,7 @@ pub struct Server;
 #[derive(Debug)]
 pub struct Handle {
     about: About,
-    /// Tells when what every cluster has is there.
+    /// True once the objects that every cluster has are there.
     ready: watch::Receiver<bool>,
     /// Stops the server, sent to or dropped.
     stop: Option<oneshot::Sender<()>>,
@@ -36,12 +36,12 @@ pub struct StartError(#[from] StartFailure);
 #[error("the server has ended")]
 pub struct Ended;
 
-/// Where a server is, and how people reach it.
+/// The address of a server, and how people reach it.
 #[derive(Debug)]
 pub(crate) struct About {
     pub(crate) address: SocketAddr,
     pub(crate) url: String,
-    /// The objects, in words.
+    /// The place of the objects, in words.
     pub(crate) place: String,
     /// The administrator's, when the server has one of its own.
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -77,7 +77,8 @@ impl Handle {
         Self { about, ready, stop: Some(stop), task }
     }
 
-    /// Waits until what every cluster has is there: its namespaces, services, roles. `/readyz` says so from then on.
+    /// Waits until the namespaces, services and roles that every cluster has are there. `/readyz` succeeds from then
+    /// on.
     pub async fn ready(&mut self) -> Result<(), Ended> {
         self.ready.wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| Ended)
     }
@@ -107,17 +108,17 @@ impl Handle {
         self.ended().await;
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.about.address
     }
 
-    /// Where clients of this machine reach it.
+    /// Returns the URL for clients of this machine.
     pub fn url(&self) -> &str {
         &self.about.url
     }
 
-    /// Where the objects are, for people.
+    /// Returns the place of the objects, for people.
     pub fn place(&self) -> &str {
         &self.about.place
     }

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 use crate::settings::{Etcd, Storage};
 
-/// How long an etcd may take to say that it is none. What takes longer is an etcd that is slow or not there yet.
+/// The time in which a stand-in answers. A server that takes longer is an etcd that is slow or not there yet.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why a stand-in cannot be used.

@@ -46,7 +46,7 @@ struct Told {
     of: Arc<Collection>,
 }
 
-/// What was sent to the watches of one version.
+/// Statistics of the watches of one version.
 struct Version {
     /// Group, version and resource.
     labels: [String; 3],
@@ -66,7 +66,7 @@ struct Families {
     undecodable: IntCounterVec,
     version: GaugeVec,
     capacity: GaugeVec,
-    /// What the histograms are described by; they are written out by hand.
+    /// The descriptions of the histograms, which are written out by hand.
     described: [Gauge; 4],
 }
 

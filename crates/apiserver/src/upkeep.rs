@@ -1,4 +1,4 @@
-//! What goes on beside the requests for the stores' sake: compaction, and metrics that somebody has to ask for.
+//! Tasks beside the requests for the stores: compaction, and metrics that have to be measured.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn count_objects(
                     let name = resource.group_resource();
                     objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
                     deprecated.with_label_values(&[name.to_string()]).set(count);
-                    // What nobody reads is not in memory, so that its size is not known.
+                    // Objects that nobody reads are not in memory, so that their size is not known.
                     let stats = collection.cache.stats();
                     let unknown = count < 0.0 || (count > 0.0 && stats.objects == 0);
                     let size = if unknown { -1.0 } else { stats.value_bytes as f64 };

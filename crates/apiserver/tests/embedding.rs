@@ -68,7 +68,7 @@ async fn two_servers_share_a_process() {
         assert_eq!(status, 201, "{made}");
         assert_eq!(made.pointer(group).and_then(Value::as_str), kept);
     }
-    // What the servers allow.
+    // Privileged containers: the first server allows them, the second does not.
     assert_eq!(create(&mut first, "privileged", true).await.0, 201);
     let (status, refused) = create(&mut second, "privileged", true).await;
     assert_eq!(status, 422, "{refused}");

@@ -15,7 +15,7 @@ impl Detour for Untold {
 
     fn handle(&self, request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            // What was told meanwhile is refused all the same: the client comes back.
+            // A write that need not wait any more is refused all the same: the client comes back.
             let refusal = self.0.refusal(&request.info, &request.user);
             let refusal = refusal
                 .unwrap_or_else(|| Status::service_unavailable("wait for storage version registration to complete"));

@@ -1,4 +1,4 @@
-//! What is served for those who look into the server, and where its traces go.
+//! Settings of profiles, debug flags, traces and egress.
 
 use std::path::PathBuf;
 

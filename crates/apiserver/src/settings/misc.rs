@@ -24,9 +24,9 @@ pub struct Misc {
     pub service_routing: ServiceRouting,
     /// Certificate and key by which servers of aggregated APIs know this one.
     pub proxy_client: Option<(PathBuf, PathBuf)>,
-    /// Where other servers of the cluster reach this one, if not where clients do.
+    /// The address at which other servers of the cluster reach this one, if not that of clients.
     pub peer_advertised: Option<SocketAddr>,
-    /// Who signs the certificates of the other servers of the cluster.
+    /// The file with the authority of the other servers of the cluster.
     pub peer_ca: Option<PathBuf>,
     /// The name of this machine, if not its own.
     pub hostname: Option<String>,
