@@ -77,8 +77,7 @@ impl Handle {
         Self { about, ready, stop: Some(stop), task }
     }
 
-    /// Waits until the namespaces, services and roles that every cluster has are there. `/readyz` succeeds from then
-    /// on.
+    /// Waits until the namespaces, services and roles of every cluster are there. `/readyz` succeeds from then on.
     pub async fn ready(&mut self) -> Result<(), Ended> {
         self.ready.wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| Ended)
     }
