@@ -18,7 +18,7 @@ const PROGRAM: &str = "kube-apiserver";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const PEER_ADDRESS: &str = "kubernetes.io/peer-advertise-address";
 
-/// Who this server is: the same name after every start on a machine, another holder each time.
+/// The identity of this server: the same name after every start on a machine, another holder each time.
 #[derive(Debug)]
 pub(crate) struct Identity {
     hostname: String,
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn names() {
-        // That of the recorded server, whose machine is called so.
+        // The name of the recorded server, whose machine has this name.
         assert_eq!(Identity::new("vm").name, "apiserver-wlv32tlttr4jl3gtroqexyxapa");
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
         assert_eq!(base32(b"f"), "my");

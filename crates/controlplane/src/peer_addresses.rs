@@ -1,7 +1,7 @@
-//! Where servers of one cluster reach each other (KEP-4020): a key with a lease for each, below `peerserverleases/`.
+//! Addresses of a cluster's servers for each other (KEP-4020): a key with a lease for each, below `peerserverleases/`.
 //!
-//! A server that lacks what a request is for hands it on to one that has it; the identity lease of that one names it, and
-//! the key says at which address. One that dies is gone when its lease ends.
+//! A server without the requested resource forwards the request to one that has it; the identity lease names that one,
+//! and the key has its address. The key of a server that dies is gone when its lease ends.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -49,7 +49,7 @@ pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     store(&endpoints).txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
-/// What servers of the cluster say of their addresses.
+/// The published addresses of the cluster's servers.
 #[derive(Clone)]
 pub struct PeerAddresses(Catalog);
 

@@ -1,4 +1,4 @@
-//! The `Available` condition of APIServices: what is served here always is, of others their service is checked.
+//! The `Available` condition of APIServices: those served here always are, of the others the service is checked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::follow::{Changed, Follow};
 use crate::objects::Objects;
 use crate::start::{RETRY_FIRST, Work};
 
-/// A server that could not be reached is asked again after this time at last, and one that could after just this time:
-/// what makes a server unreachable need not be an object that changes.
+/// The longest pause before an unreachable server is asked again, and the pause before a reachable one is: a server can
+/// become unreachable without the change of an object.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// Sees to each APIService when it changes.
+/// Updates the condition of each APIService when it changes.
 pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let Ok(objects) = Objects::new(&work.resources, GROUP, VERSION, PLURAL) else { return };
@@ -195,9 +195,9 @@ async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, chan
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 enum Outcome {
-    /// Objects decide, and their changes are heard of.
+    /// Objects decide, and their changes are watched.
     Settled,
     /// The server answered.
     Answered,

@@ -1,5 +1,5 @@
-//! What an APIService of another server must have before it counts as available: a service, with the port, with
-//! endpoints, and an answer from there.
+//! The conditions under which an APIService of another server is available: a service, with the port, with endpoints,
+//! and an answer from there.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ pub enum Undiscovered {
     Unasked(String),
 }
 
-/// What `spec.service` says.
+/// The service, namespace and port of `spec.service`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServiceReference {
     pub(super) namespace: Text,
@@ -99,7 +99,7 @@ pub(super) async fn slices(slices: &Objects, namespace: &str, labels: &LabelSele
     Ok(found)
 }
 
-/// What is wrong with the service, if something is. Only a service with a cluster IP can be looked into.
+/// Returns the condition of an unusable service, or `None`. Only a service with a cluster IP can be looked into.
 pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, slices: &[Value]) -> Option<Condition> {
     let Some(service) = service else {
         return Some(Condition::no("ServiceNotFound", format!("{reference} is not present")));
@@ -124,7 +124,7 @@ pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, 
     None
 }
 
-/// Whether a slice has an endpoint that is ready (or does not say) and the port.
+/// Returns true if a slice has the port and an endpoint that is ready (or does not say).
 fn serves(slice: &Value, port_name: &str) -> bool {
     let ready = |endpoint: &Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool).unwrap_or(true);
     let is_port =

@@ -6,7 +6,7 @@ use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use super::checks::Condition;
 
-/// Which APIServices are unavailable, and how often they became so.
+/// Metrics of APIServices: which are unavailable, and how often they became so.
 #[derive(Clone, Debug)]
 pub struct AvailabilityMetrics {
     unavailable: IntGaugeVec,

@@ -1,5 +1,5 @@
-//! Who writes a role or a binding may not give more than they hold themselves, unless they may `escalate` that role or
-//! `bind` what the binding names.
+//! Privilege escalation checks: nobody may grant more by a role or a binding than they hold themselves, unless they may
+//! `escalate` that role or `bind` the role that the binding names.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl EscalationHooks {
         if context.user.is_in(User::MASTERS) {
             return Ok(());
         }
-        // What was granted or taken away before counts.
+        // Grants and revocations that were written before count.
         self.feed.catch_up().await?;
         match self.kind {
             RbacKind::ClusterRole | RbacKind::Role => self.role(context, object, old).await,
@@ -118,7 +118,7 @@ impl EscalationHooks {
         self.confirm(context, object::name(object), &rules)
     }
 
-    /// Whether the authorizers allow a verb on a role.
+    /// Returns true if the authorizers allow a verb on a role.
     async fn may(&self, context: &Context, verb: &str, resource: &str, name: &str, namespace: &str) -> bool {
         let attributes = Attributes {
             verb,

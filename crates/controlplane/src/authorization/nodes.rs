@@ -53,7 +53,7 @@ pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut Joi
     }
 }
 
-/// What all nodes may do: the rules of the role `system:node`, which nobody has to bind.
+/// Returns the rules of all nodes: those of the role `system:node`, which nobody has to bind.
 pub fn node_rules() -> Result<Vec<Rule>, Status> {
     let roles = bootstrap_roles::cluster_roles()?;
     let role = roles.iter().find(|role| role.str_at(&["metadata", "name"]) == "system:node");

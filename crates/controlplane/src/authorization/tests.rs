@@ -1,4 +1,4 @@
-//! Who may write which roles and bindings, over the real registry.
+//! Writes of roles and bindings by several users, over the real registry.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -107,7 +107,7 @@ async fn roles() {
     let why = missing("configmaps", "\"delete\"");
     assert_eq!(refused(more), (403, format!("roles.rbac.authorization.k8s.io \"more\" is forbidden: {why}")));
     rig.create(&alice(), "roles", "n", role("same", rules(&["get"], "configmaps"))).await.unwrap();
-    // What is held in one namespace is not held in another, or everywhere.
+    // A permission in one namespace is none in another, or everywhere.
     let elsewhere = rig.create(&alice(), "roles", "m", role("same", rules(&["get"], "configmaps"))).await;
     assert_eq!(refused(elsewhere).0, 403);
     let everywhere = rig.create(&alice(), "clusterroles", "", role("same", rules(&["get"], "configmaps"))).await;

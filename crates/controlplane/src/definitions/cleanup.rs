@@ -9,7 +9,7 @@ use super::conditions::{Condition, put};
 use super::{CLEANUP, Keeper};
 use crate::objects::Objects;
 
-/// What has become of the objects of a definition.
+/// The state of a definition's objects after their deletion.
 enum Instances {
     /// Some wait for their finalizers.
     Remaining,

@@ -195,7 +195,7 @@ mod tests {
                     assert_eq!([text("status"), text("reason"), text("message")], [status, reason, message]);
                 }
             }
-            // What was mended has no condition any more.
+            // A mended schema has no condition any more.
             object.make_at(&["spec"]).insert("preserveUnknownFields", false);
             object.make_at(&["spec"]).remove("versions");
             put_structure(&mut object, no_type);

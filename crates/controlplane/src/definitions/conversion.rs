@@ -17,9 +17,9 @@ use bytes::Bytes;
 pub use self::metrics::ConversionMetrics;
 use self::metrics::Failure;
 
-/// How long kube-apiserver waits for a conversion.
+/// The timeout of a conversion in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a server is asked that wants to be asked later.
+/// The maximum number of requests to a server that asks to retry later.
 const ATTEMPTS: u32 = 11;
 const GROUP: &str = "apiextensions.k8s.io";
 const REVIEW: &str = "ConversionReview";
@@ -198,7 +198,7 @@ fn kind_of(object: &Value) -> String {
     format!("{api_version}, Kind={}", object.str_at(&["kind"]))
 }
 
-/// What an answer holds, if it is one to the question.
+/// Returns the converted objects of a response, if it is one to the request.
 fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
     // In v1beta1 neither is looked at.
     let strict = version == "v1";
@@ -223,7 +223,7 @@ fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Val
     Ok(response.list_at(&["convertedObjects"]).to_vec())
 }
 
-/// Whether a converted object is of the wanted version and still the same one.
+/// Fails unless a converted object has the wanted version and is still the same one.
 fn check(original: &Value, converted: &Value, wanted: &str, i: usize) -> Result<(), String> {
     let got = converted.str_at(&["apiVersion"]);
     if got != wanted {
@@ -291,7 +291,7 @@ fn same_texts(texts: &Object, original: Option<&Object>) -> bool {
         })
 }
 
-/// How Go names the type of a value.
+/// Returns Go's name for the type of a value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

@@ -25,7 +25,7 @@ use crate::apiservices::Registrations;
 /// The rules of definitions that their conditions tell of.
 #[derive(Clone, Copy)]
 pub struct DefinitionRules {
-    /// What is not structural in a schema at a path.
+    /// Finds the errors of a schema that is not structural.
     pub structure: StructuralRules,
     /// True for certificates, in base64, by which no conversion webhook can be trusted.
     pub invalid_bundle: fn(&str) -> bool,
@@ -33,7 +33,7 @@ pub struct DefinitionRules {
 
 pub(super) type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
 
-/// What makes definitions served.
+/// Serves definitions as custom resources.
 pub struct CustomResources {
     pub(super) rules: DefinitionRules,
     catalog: Catalog,
@@ -41,7 +41,7 @@ pub struct CustomResources {
     /// The kinds of the program.
     kinds: Shared<dyn Kinds>,
     schemas: Schemas,
-    /// Knows where the services of conversion webhooks are.
+    /// Finds the addresses of conversion webhooks' services.
     resolver: Arc<dyn ServiceResolver>,
     metrics: ConversionMetrics,
     served: Mutex<ServedGroups>,
@@ -140,7 +140,7 @@ impl CustomResources {
     /// Brings the catalog in step with a definition that has changed.
     fn publish(&self, group: &Text, change: &Change<'_>, registrations: &Registrations) -> Touched {
         let touched = publish(&self.catalog, registrations, group, change);
-        // Who watches comes back, and is served by what is there then.
+        // Watchers reconnect, and are served by the new resource.
         let replaced = change.before.iter().filter(|old| !change.after.iter().any(|new| Arc::ptr_eq(old, new)));
         replaced.for_each(|resource| resource.collection.cache.retire());
         touched
@@ -263,7 +263,7 @@ mod tests {
         let request = catalog.snapshot();
         let known: Vec<Weak<Resource>> = request.resources().map(Arc::downgrade).collect();
         assert!(request.resources().all(|resource| resource.message.get("spec").is_some()), "schemas are read");
-        // What has not changed is not made again.
+        // An unchanged resource is not made again.
         assert_eq!(custom.serve(&definitions[0], false, &registrations), Touched::default());
         let same = catalog.find("a.test", "v1", "widgets0").unwrap();
         assert!(Arc::ptr_eq(&same, request.find("a.test", "v1", "widgets0").unwrap()));

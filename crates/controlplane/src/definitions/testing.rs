@@ -13,7 +13,7 @@ use super::conversion::ConversionMetrics;
 use super::serving::{CustomResources, DefinitionRules};
 use crate::{ServiceAddresses, ServiceRouting};
 
-/// What serves definitions over an empty store.
+/// Returns a catalog and custom resources over an empty store.
 pub(super) fn custom_resources() -> (Catalog, CustomResources) {
     let catalog = Catalog::new(binnacle_builtin::kinds(), Arc::default());
     let storage = StorageOptions::new(Arc::new(EmbeddedStore::ephemeral()));

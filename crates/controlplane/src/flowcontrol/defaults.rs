@@ -34,7 +34,7 @@ pub(super) struct Schema {
     pub(super) mandatory: bool,
     level: &'static str,
     precedence: i64,
-    /// What makes a flow within the schema; empty for one flow.
+    /// The distinguisher of flows within the schema; empty for one flow.
     distinguisher: &'static str,
     subjects: &'static [Subject],
     resources: &'static [Resources],

@@ -129,7 +129,7 @@ mod tests {
         let [old, new, other] = [("a", "1.35.0", "x/y"), ("b", "1.36.0", OLDEST_EMULATION), ("c", "1.36.0", "x/z")]
             .map(|(name, version, strategy)| candidate(name, version, version, at, strategy));
         assert_eq!(strategy(&[old.clone(), new.clone()]), Ok(OLDEST_EMULATION));
-        // What cannot be read is 0.0.0.
+        // A version that cannot be read is 0.0.0.
         let unread = candidate("d", "x", "", at, "x/y");
         let zero = candidate("e", "0", "0", at, "x/z");
         assert!(strategy(&[unread.clone(), zero]).is_err());

@@ -40,7 +40,7 @@ pub(crate) enum AddressError {
     Allocated,
     /// No service CIDR that is ready holds the address.
     Elsewhere,
-    /// What a dry run says instead, which asks only one range.
+    /// The error of a dry run instead, which asks only one range.
     NotInRange(IpAddr, String),
     Failed(Status),
 }
@@ -90,7 +90,7 @@ impl Addresses {
         for range in self.ranges(family).await? {
             let begun = Instant::now();
             for address in range.candidates() {
-                // What the cache does not know yet, the store does.
+                // The cache may lack an address that the store has: creating it fails then.
                 if known.collection.cache.get(&address.to_string()).is_some() {
                     continue;
                 }
@@ -105,7 +105,7 @@ impl Addresses {
         Err(AddressError::Full)
     }
 
-    /// What [`Addresses::take`] says when nothing is to be taken.
+    /// Returns the result that [`Addresses::take`] would have, without taking the address.
     pub(crate) async fn try_take(&self, address: IpAddr) -> Result<(), AddressError> {
         match self.ranges(Family::of(address)).await?.first() {
             Some(range) if range.contains(address) => Ok(()),
@@ -204,7 +204,7 @@ impl Addresses {
     }
 }
 
-/// Whether an IPAddress object stands for an address of this service.
+/// Returns true if an IPAddress object stands for an address of this service.
 pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
     let parent = |member| object.str_at(&["spec", "parentRef", member]);
     parent("group").is_empty()

@@ -1,4 +1,4 @@
-//! Which address families a service is of (KEP-563): what the client says, completed from what the cluster has.
+//! The address families of a service (KEP-563): those of the client, completed with those of the cluster.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupKind, Status};
 use binnacle_schema::Value;

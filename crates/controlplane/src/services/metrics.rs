@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::range::AddressRange;
 
-/// How many addresses and ports are given and left. Clones are the same families.
+/// The numbers of allocated and free addresses and ports. Clones are the same families.
 #[derive(Clone, Debug)]
 pub struct AllocatorMetrics {
     held: Held,
@@ -33,7 +33,7 @@ pub struct AllocatorMetrics {
     port_errors: IntCounterVec,
 }
 
-/// How an address or a port was chosen.
+/// The way an address or a port was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The service asked for it.

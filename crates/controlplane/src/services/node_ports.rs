@@ -1,4 +1,4 @@
-//! Node ports. What is taken stands in one object of the store, as kube-apiserver keeps it, so that several servers, of
+//! Node ports. The taken ones stand in one object of the store, as kube-apiserver keeps it, so that several servers, of
 //! either make, cannot give one port twice.
 
 use std::fmt;
@@ -24,13 +24,13 @@ const KEY: &str = "ranges/servicenodeports";
 const KIND: &str = "RangeAllocation";
 const DEPTH: usize = 32;
 
-/// The first ports are left to who asks for certain ones, as long as the rest lasts (KEP-3668):
+/// The first ports are reserved for requests of certain ports, as long as the rest lasts (KEP-3668):
 /// `min(max(16, size / 32), 128)` ports of a range of more than 16.
 const STATIC_MIN: usize = 16;
 const STATIC_MAX: usize = 128;
 const STATIC_SHARE: usize = 32;
 
-/// What a dry run gives for a port that it would have chosen, and counts up from.
+/// The first port that a dry run gives where it would have chosen one; it counts up from there.
 const DRY_RUN_PORT: i64 = 32769;
 
 /// The node ports of all services.
@@ -54,11 +54,11 @@ pub(crate) struct Session<'a> {
     range: PortRange,
     taken: &'a mut Bitmap,
     dry_run: bool,
-    /// In a dry run: what the next chosen port is.
+    /// The next chosen port of a dry run.
     next_dummy: i64,
-    /// How the ports were chosen that were taken.
+    /// The scopes of the ports that were taken.
     given: Vec<Scope>,
-    /// How the port was to be chosen that could not be had.
+    /// The scope of the port that could not be had.
     refused: Option<Scope>,
 }
 
@@ -253,7 +253,7 @@ impl NodePorts {
         }
     }
 
-    /// What the store says; without its word, or when it speaks of another range, what the services have.
+    /// Reads the taken ports of the store, or those of the services if the store has none or another range.
     async fn load(&self) -> Result<State, Status> {
         let (store, key) = self.place()?;
         let (kv, _) = store.get(key, None).await.map_err(store_failure)?;
@@ -314,7 +314,7 @@ impl NodePorts {
         Some(Bitmap::from_bytes(&bytes, self.range.size()))
     }
 
-    /// Where the object is.
+    /// Returns the store and key of the object.
     fn place(&self) -> Result<(RequestStore, Bytes), Status> {
         let services = self.resources.require("", "v1", "services")?;
         let collection = &services.collection;

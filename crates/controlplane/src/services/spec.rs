@@ -1,4 +1,4 @@
-//! What allocation reads and writes in a service's spec.
+//! The fields of a service's spec that allocation reads and writes.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -75,12 +75,12 @@ impl<'a> Spec<'a> {
         self.kind() == "ExternalName"
     }
 
-    /// Whether ports may be opened on nodes.
+    /// Returns true if ports may be opened on nodes.
     pub(crate) fn uses_node_ports(self) -> bool {
         matches!(self.kind(), "NodePort" | "LoadBalancer")
     }
 
-    /// Whether ports that are not named are opened on nodes as well.
+    /// Returns true if unnamed node ports are opened as well.
     pub(crate) fn fills_in_node_ports(self) -> bool {
         match self.kind() {
             "NodePort" => true,

@@ -74,7 +74,7 @@ async fn objects_are_those_of_the_reference() {
             };
             theirs.insert(known(&path), plain(object.clone()));
         }
-        // What is told of an object by who follows it comes a little later than the object.
+        // Controllers write the status of an object a little later than the object.
         let mut ours = listed(&server, path).await;
         for _ in 0..200 {
             if ours == theirs {
