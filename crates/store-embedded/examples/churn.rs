@@ -57,7 +57,7 @@ async fn main() {
     store.close().await;
 }
 
-/// What the files occupy; the journal has holes.
+/// Returns the bytes on disk of all files; the journal has holes.
 fn size(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

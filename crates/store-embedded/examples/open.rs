@@ -1,4 +1,4 @@
-//! What a store costs to open and to keep: time and memory, with N objects in no particular order.
+//! The cost of opening and keeping a store: time and memory, with N objects in no particular order.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES [UPDATES]`, then, in a process
 //! of its own so that memory means something, `... -- DIR`. After half of the updates everything before them is compacted:

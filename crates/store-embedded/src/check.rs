@@ -1,5 +1,5 @@
-//! Looking for damage in a store that nobody uses: everything that a start believes is checked, and what a start has no
-//! time for, and the search goes on after the first finding.
+//! Looks for damage in a store that nobody uses: checks everything that a start relies on, and more for which a start
+//! has no time, and goes on after the first finding.
 
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -18,7 +18,7 @@ use crate::offline::{OLD_FORM, PrivateCopy};
 use crate::record::{self, Record};
 use crate::recovery::{FIRST_REVISION, Facts, Unusable, finish_compaction};
 
-/// What was found in a store.
+/// The result of a check of a store.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// The newest revision.
@@ -29,13 +29,13 @@ pub struct Checked {
     pub record_bytes: u64,
     /// Keys that exist at the newest revision.
     pub keys: u64,
-    /// What is damaged, at most a hundred of them.
+    /// The damage found, at most a hundred descriptions.
     pub problems: Vec<String>,
-    /// How many problems there are beyond those.
+    /// The number of problems beyond those.
     pub more_problems: u64,
     /// Versions of objects that are damaged or lost, as far as they can be named, at most a thousand of them.
     pub damaged: Vec<DamagedObject>,
-    /// In how many bytes nothing can be told apart.
+    /// The number of bytes in which no record can be told apart.
     pub unreadable_bytes: u64,
 }
 
@@ -45,11 +45,11 @@ pub struct DamagedObject {
     /// As far as it can be told: from what is left of the record, or from the version that follows it.
     pub key: Option<String>,
     pub revision: u64,
-    /// Where its record is: the file and the place in it. `None` for one that is lost.
+    /// The file of its record and the position in it. `None` for one that is lost.
     pub place: Option<(String, u64)>,
 }
 
-/// How many problems are told one by one.
+/// The maximum number of problems that are described one by one.
 const MAX_PROBLEMS: usize = 100;
 const MAX_DAMAGED: usize = 1000;
 
@@ -73,7 +73,7 @@ pub fn check(dir: &Path) -> Result<Checked, OpenError> {
     if checked.problems.is_empty() || unknown {
         return Ok(checked);
     }
-    // A start would end here. What else there is, and what is behind it, is looked for in each file by itself.
+    // A start would end here. Other damage, and records behind it, are looked for in each file by itself.
     let mut all = Checked::default();
     let examined = index().map_err(Unusable::from).and_then(|index| examine_files(&*files, index, &mut all));
     if let Err(unusable) = examined {
@@ -90,7 +90,7 @@ pub fn check(dir: &Path) -> Result<Checked, OpenError> {
 
 /// The same of a log that is damaged, as far as it can be read.
 fn examine_files(files: &dyn Files, index: Index, checked: &mut Checked) -> Result<(), Unusable> {
-    // What is noted is found behind everything else.
+    // The notes of a damaged log are known only at its end.
     let notes = survey(files, &mut |_| Ok(()))?;
     let compacted = match Facts::of(notes) {
         Ok(facts) => facts.marker.revision,
@@ -122,7 +122,7 @@ fn examine_files(files: &dyn Files, index: Index, checked: &mut Checked) -> Resu
     Ok(checked.count_keys(&index)?)
 }
 
-/// Fills an empty index; fails when that does.
+/// Fills an empty index; fails when that fails.
 fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<()> {
     let facts = match Facts::read(disk) {
         Ok(facts) => Some(facts),

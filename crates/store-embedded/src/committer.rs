@@ -1,5 +1,5 @@
 //! The one thread that writes: it decides transactions, makes many of them durable in one step, shows them to readers
-//! and watches, and only then tells their callers.
+//! and watches, and only then replies to their callers.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,7 +25,7 @@ use crate::watch::Wakers;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// What the committer can be asked to do.
+/// A request to the committer.
 pub(crate) enum Command {
     Txn { txn: Txn, reply: Reply<TxnResponse> },
     Grant { ttl_seconds: u64, reply: Reply<LeaseId> },
@@ -33,10 +33,10 @@ pub(crate) enum Command {
     Compact { marker: Marker, reply: Reply<()> },
 }
 
-/// How much goes into one durable step. More would only add to the latency of the first in line.
+/// The maximum size of one durable step. More would only add to the latency of the first in line.
 const MAX_BATCH_COMMANDS: usize = 1024;
 const MAX_BATCH_BYTES: usize = 8 << 20;
-/// When a lease could not be ended because the disk took nothing.
+/// The pause after which a lease is ended that could not be, since the disk took nothing.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue is closed.
@@ -65,7 +65,7 @@ struct Draft {
     revision: u64,
     batch: Batch,
     bytes: usize,
-    /// What readers do not see yet, for the transactions that follow in the same draft. `None`: deleted.
+    /// Values that readers do not see yet, for the transactions that follow in the same draft. `None`: deleted.
     pending: HashMap<Bytes, Option<KeyValue>>,
     changes: Vec<Change>,
     effects: Vec<Effect>,
@@ -80,7 +80,7 @@ struct Change {
     previous: Option<KeyValue>,
 }
 
-/// What else changes in memory when the draft is durable.
+/// A change in memory, besides those of keys, that is made when the draft is durable.
 enum Effect {
     Granted { lease: i64, ttl_seconds: u64 },
     Revoked { lease: i64 },

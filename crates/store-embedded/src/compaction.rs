@@ -1,5 +1,5 @@
-//! Forgetting the past: which versions go, in which order, and what is noted so that an interrupted or damaged
-//! compaction is recognized at the next start.
+//! Compaction: the versions that go, their order, and the durable note by which an interrupted or damaged compaction is
+//! recognized at the next start.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,17 +18,17 @@ use crate::shared::{Shared, read_failed};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) revision: u64,
-    /// What is left at or before it.
+    /// The versions left at or before it.
     pub(crate) kept: Kept,
 }
 
 pub(crate) const MARKER_KEY: &[u8] = b"compacted";
 
-/// How many keys are looked at, and versions removed, before others get the lock.
+/// The numbers of keys that are looked at, and of versions that are removed, before others get the lock.
 const CHUNK_KEYS: usize = 256;
 const CHUNK_ERASE: usize = 4096;
 
-/// What a compaction does.
+/// The work of a compaction.
 struct Plan {
     marker: Marker,
     keys: Vec<Bytes>,

@@ -9,7 +9,7 @@ pub enum OpenError {
     /// Another process (or another store of this one) has the directory.
     #[error("the data directory {dir} is in use by {}", holder(.pid))]
     Locked { dir: PathBuf, pid: Option<u32> },
-    /// What is there is not what was written. Starting anyway could answer with wrong or missing objects.
+    /// The data read differ from the data written. Starting anyway could answer with wrong or missing objects.
     #[error("the data in {dir} is damaged, refusing to start: {detail}")]
     Damaged { dir: PathBuf, detail: String },
     #[error("the data in {dir} has format {found}, this program knows format {known}{}", advice(.found))]

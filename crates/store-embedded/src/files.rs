@@ -21,9 +21,9 @@ pub trait Files: Send + Sync + 'static {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes durable which names the directory has. The contents of the files are another matter.
+    /// Makes the names in the directory durable, not the contents of the files.
     fn sync_dir(&self) -> io::Result<()>;
-    /// How much can still be written, for messages.
+    /// Returns the number of bytes that can still be written, for messages.
     fn free_bytes(&self) -> Option<u64>;
 }
 

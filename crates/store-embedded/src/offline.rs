@@ -1,9 +1,9 @@
-//! A store of which no server has hold, to be looked at without changing anything in it.
+//! A store that no server uses, read without changing anything in it.
 //!
 //! Opening a store changes it: it goes on in a new segment after an unfinished write, leases end, segments are rewritten.
-//! What is opened here is a copy. Segments that others follow are never written again, so the copy shares them by hard
-//! links; the last segment and the small files are copied. The original stays locked, so that no server starts on it
-//! meanwhile.
+//! The store opened here is a copy. Segments that others follow are never written again, so the copy shares them by
+//! hard links; the last segment and the small files are copied. The original stays locked, so that no server starts on
+//! it meanwhile.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -201,7 +201,7 @@ mod tests {
         store.close().await;
         drop(store);
 
-        // What a copy leaves behind whose process was killed.
+        // The rest of a copy whose process was killed.
         let left = base.path().join("store.copy-0");
         fs::create_dir(&left).expect("a directory");
         fs::write(left.join("lock"), "0").expect("a file");

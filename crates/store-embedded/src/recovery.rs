@@ -1,4 +1,4 @@
-//! Building what is in memory from what is on disk, believing nothing that cannot be checked.
+//! Builds the state in memory from the disk, relying on nothing that cannot be checked.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -23,7 +23,7 @@ use crate::watch::Hub;
 pub(crate) const FIRST_REVISION: u64 = 1;
 pub(crate) use crate::log::format::FORMAT;
 
-/// How much is read before it is handed on.
+/// The maximum size of a chunk that is read before it is handed on.
 const CHUNK_BYTES: usize = 512 << 10;
 const CHUNK_RECORDS: usize = 1024;
 
@@ -44,7 +44,7 @@ pub(crate) struct Recovered {
     pub(crate) leftover: Vec<u64>,
 }
 
-/// How a lease is noted beside the log; without a time to live, that it is gone.
+/// Returns the fact that a lease exists; without a time to live, that it is gone.
 pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option<Bytes>) {
     let mut key = BytesMut::from(LEASE_PREFIX);
     key.put_i64(lease);

@@ -1,4 +1,4 @@
-//! What the committer, readers and watches of one store have in common.
+//! The state that the committer, readers and watches of one store share.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,12 +23,12 @@ pub(crate) struct Shared {
     pub(crate) revision: AtomicU64,
     queue: Mutex<Queue>,
     work: Condvar,
-    /// Why the disk takes no more writes.
+    /// The reason why the disk takes no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
     /// One compaction at a time.
     pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
-    /// Since when the committer has been waiting for the disk.
+    /// The time since which the committer has been waiting for the disk.
     committing: Mutex<Option<Instant>>,
     pub(crate) on_failure: Option<OnFailure>,
     /// Groups of writes that were refused since the last one that was taken.
@@ -53,7 +53,7 @@ pub(crate) struct Queue {
     closed: bool,
 }
 
-/// How much may wait for the committer.
+/// The maximum length of the committer's queue.
 const MAX_QUEUED_COMMANDS: usize = 64 << 10;
 const MAX_QUEUED_BYTES: usize = 256 << 20;
 
@@ -175,7 +175,7 @@ impl Shared {
         StoreError::Io(detail.clone())
     }
 
-    /// Writes that need room are refused while there is none.
+    /// Fails while there is no room for writes that need some.
     pub(crate) fn roomy(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         if disk.has_room() { Ok(()) } else { Err(no_space(disk)) }
     }
@@ -199,7 +199,7 @@ impl State {
         if self.closed { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    /// Whether reads at a revision are possible.
+    /// Succeeds if reads at a revision are possible.
     pub(crate) fn readable(&self, revision: u64) -> Result<(), StoreError> {
         self.open()?;
         if revision > self.revision {

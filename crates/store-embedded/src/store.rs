@@ -33,7 +33,7 @@ pub struct EmbeddedStore {
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How many keys a range read takes before writers get a turn.
+/// The number of keys that a range read takes before writers get a turn.
 const CHUNK_KEYS: usize = 1024;
 
 // === impl EmbeddedStore ===
@@ -48,7 +48,7 @@ impl EmbeddedStore {
 
     fn open_locked(options: &Options, lock: DirLock) -> Result<Self, Unusable> {
         if options.dir.join(OLD_FORM).is_dir() {
-            // What an engine of before the first release made.
+            // The database of an engine from before the first release.
             return Err(Unusable::Format(1));
         }
         let place = options.dir.join("index");
@@ -88,7 +88,7 @@ impl EmbeddedStore {
         started.map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
-    /// How the disk is doing.
+    /// Returns the statistics of the disk.
     pub fn stats(&self) -> LogStats {
         self.shared.disk().map_or_else(|_| LogStats::default(), |disk| disk.stats())
     }

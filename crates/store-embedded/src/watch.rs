@@ -1,4 +1,4 @@
-//! Who hears of which change, and how a watcher that fell behind catches up.
+//! Watches: the dispatch of changes to watchers, and how one that fell behind catches up.
 //!
 //! The committer offers every event to the watchers of its key. A watcher whose buffer is full is not waited for: it
 //! remembers where it stopped, and its stream reads the rest from history before it takes from the buffer again.
@@ -20,7 +20,7 @@ use crate::options::WatchOptions;
 use crate::recovery::FIRST_REVISION;
 use crate::shared::{Shared, State, read_failed};
 
-/// All watchers by what they watch.
+/// All watchers, by their ranges.
 #[derive(Default)]
 pub(crate) struct Hub(WatchedRanges<Watcher>);
 
@@ -39,7 +39,7 @@ struct Buffer {
     events: VecDeque<(u64, Vec<Event>)>,
     count: usize,
     bytes: usize,
-    /// Set when events after this revision had to be left to history.
+    /// The revision after which events had to be left to history, if any were.
     behind: Option<u64>,
     /// The newest revision that was buffered, or read from history.
     reached: u64,
@@ -52,7 +52,7 @@ struct Buffer {
 #[derive(Default)]
 pub(crate) struct Wakers(Vec<Waker>);
 
-/// What the stream does next.
+/// The next step of the stream.
 enum Step {
     Deliver(WatchMessage),
     CatchUp(Span),
@@ -97,7 +97,7 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
 struct Feed {
     shared: Arc<Shared>,
     watcher: Arc<Watcher>,
-    /// What is to be read from history before anything is taken from the buffer.
+    /// The revisions to read from history before anything is taken from the buffer.
     catching_up: Option<Span>,
     ended: bool,
 }
@@ -233,7 +233,7 @@ impl Watcher {
             return Poll::Ready(Step::End);
         }
         if let Some(behind) = buffer.behind.take() {
-            // What came while the buffer was full ends with the last event; from now on the buffer is filled again.
+            // The events that did not fit end with the last event; from now on the buffer is filled again.
             buffer.reached = self.last_event.load(Ordering::Acquire);
             return Poll::Ready(Step::CatchUp(Span::new(behind, buffer.reached)));
         }

@@ -40,7 +40,7 @@ fn name(path: &Path) -> String {
     path.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
-/// Where text first is in the segments.
+/// Returns the segment and position where a text is first.
 fn find(dir: &Path, text: &str) -> (PathBuf, usize) {
     let mut found = segments(dir).into_iter().filter_map(|path| {
         let bytes = fs::read(&path).expect("a segment");

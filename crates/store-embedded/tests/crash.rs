@@ -25,7 +25,7 @@ fn open(files: &SimFiles) -> Result<EmbeddedStore, OpenError> {
 
 const STEPS: usize = 90;
 
-/// What to do at a step: mostly the random work, and enough compactions for segments to be rewritten.
+/// Returns the work of a step: mostly random, and enough compactions for segments to be rewritten.
 fn work(rng: &mut Rng, model: &Model, step: usize) -> Work {
     match step % 9 {
         8 if model.revision() > model.compacted + 1 => Work::Compact(model.revision() - rng.below(2)),
@@ -55,7 +55,7 @@ async fn work_until_failure(files: &SimFiles, seed: u64) -> (Model, Option<Work>
     (model, None, Some(store))
 }
 
-/// How many operations a run has, and that it does all that can go wrong.
+/// Returns the number of operations of a run, and checks that it does all that can go wrong.
 async fn operations(seed: u64) -> u64 {
     let files = SimFiles::default();
     let (model, _, store) = work_until_failure(&files, seed).await;
@@ -76,7 +76,7 @@ async fn check_restart(
 ) -> SimFiles {
     let store = open(files).unwrap_or_else(|error| panic!("{context}: {error} {:?}", files.names()));
     let mut expected = model.clone();
-    // What was under way may have happened or not, as a whole.
+    // The work that was under way may have happened or not, as a whole.
     let revision = store.current_revision().await.expect("a revision").0;
     let compacted = store.compacted_revision().await.expect("a revision").0;
     let lease_is_gone = match under_way {
@@ -100,7 +100,7 @@ async fn check_restart(
     }
     expected.check(&store, context).await;
     drop(store);
-    // What was shown by then is durable.
+    // The state that was shown by then is durable.
     let again = files.restarted(Survives::Synced);
     let store = open(&again).unwrap_or_else(|error| panic!("{context}, once more: {error}"));
     expected.check(&store, &format!("{context}, once more")).await;

@@ -23,13 +23,13 @@ pub(crate) struct Writer {
     store: StoreId,
     number: u64,
     file: Arc<dyn LogFile>,
-    /// Where the next frame begins, and the checksum of the one before.
+    /// The position of the next frame, and the checksum of the one before.
     end: End,
-    /// What the file system has promised.
+    /// The size that the file system has promised.
     limit: u64,
     /// A write or a sync failed: nobody knows what is behind `end`. Nothing is written to this segment any more.
     broken: bool,
-    /// It is broken only because an earlier process did not finish a frame, of which there are bytes up to this place.
+    /// The end of an unfinished frame of an earlier process, if that is the only reason why it is broken.
     torn: Option<u64>,
     sequence: u64,
     next_revision: u64,
@@ -126,20 +126,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a group. The answer says that a segment was begun for it. Of errors those that [may pass](may_pass) leave
-    /// everything as it was; after another one nothing more can be written.
+    /// Writes a group. Returns true if a segment was begun for it. Errors that [may pass](may_pass) leave everything as
+    /// it was; after another one nothing more can be written.
     pub(crate) fn commit(&mut self, inner: &Inner, batch: &Batch) -> io::Result<bool> {
         let before = self.number;
         match self.append(inner, batch) {
             Ok(()) => {}
             Err(Failed::Begin(error)) if may_pass(&error) => {
-                // Deletions are not to wait for room where there is some.
+                // Deletions must not wait for room where there is some.
                 if !self.wipe_torn(inner, batch) {
                     return Err(error);
                 }
                 self.append(inner, batch).map_err(Failed::error)?;
             }
-            // Once more in a new segment, and only once: a disk that fails twice in a row is not to be trusted.
+            // Once more in a new segment, and only once: a disk that fails twice in a row cannot be trusted.
             Err(Failed::Begin(error) | Failed::Write(error)) => {
                 inner.counters.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%error, segment = self.number, "writing failed, going on in a new segment");
@@ -149,11 +149,11 @@ impl Writer {
         Ok(self.number != before)
     }
 
-    /// Overwrites what an earlier process did not finish with zeros, so that the segment is as if that had never been
-    /// begun. It needs no room. True when a group can be written there.
+    /// Overwrites an unfinished frame of an earlier process with zeros, as if it had never been begun. It needs no
+    /// room. Returns true if a group can be written there.
     fn wipe_torn(&mut self, inner: &Inner, batch: &Batch) -> bool {
         let Some(end) = self.torn.filter(|_| self.end.at + batch_room(batch) <= self.limit) else { return false };
-        // Where a new segment has its name, that says that this one ends here.
+        // If a new segment has its name already, its head says that this one ends here.
         let next = Cover::one(self.number + 1).name();
         if inner.files.list().is_ok_and(|names| !names.contains(&next)) {
             // Only once: if it fails, nobody knows what is there.
@@ -189,7 +189,7 @@ impl Writer {
         let chain = builder.seal(self.store, Cover::one(self.number), at, self.sequence, self.end.chain);
         let started = Instant::now();
         if let Err(error) = write_all(&*self.file, &frame, at).and_then(|()| self.file.sync_data()) {
-            // What is on disk of it, or will be, nobody can say.
+            // Nobody can say which part of it is on disk, or will be.
             self.broken = true;
             return Err(Failed::Write(error));
         }
@@ -308,7 +308,7 @@ impl Writer {
     }
 }
 
-/// How many bytes the frame of a group takes at most.
+/// Returns the maximum length of a group's frame in bytes.
 fn batch_room(batch: &Batch) -> u64 {
     let note = |(name, value): &(Bytes, Option<Bytes>)| 8 + name.len() + value.as_ref().map_or(0, Bytes::len);
     let notes: usize = batch.meta.iter().map(note).sum();

@@ -1,4 +1,4 @@
-//! What a store should hold, kept in the plainest way: every state it ever had.
+//! The expected contents of a store, kept in the plainest way: every state it ever had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

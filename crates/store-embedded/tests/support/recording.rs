@@ -1,4 +1,4 @@
-//! What a real process asked of the file system, and what a power cut at any point of that could have left.
+//! The file system calls of a real process, and the files that a power cut at any point of them could have left.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -11,7 +11,7 @@ use super::seccomp;
 use super::work::Rng;
 
 const SCRIPT: &str = include_str!("recorder.py");
-/// What reaches the disk of a write that was not synced does so in pieces of this size.
+/// The size of the pieces in which an unsynced write reaches the disk.
 const PAGE: usize = 4096;
 
 /// The calls of a process in the order in which they were made.
@@ -180,9 +180,9 @@ impl Entry {
 #[derive(Default)]
 struct Names {
     changes: Vec<Change>,
-    /// How many changes a power cut does not undo.
+    /// The number of changes that a power cut does not undo.
     durable: usize,
-    /// Which file a creation made, by the place of the creation.
+    /// The file that a creation made, by the index of the creation.
     made: HashMap<usize, u64>,
 }
 
@@ -227,7 +227,7 @@ impl Names {
     }
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Default)]
 struct Contents {
     /// Ranges that were written, the newest last.
@@ -258,7 +258,7 @@ impl Contents {
             Pending::Size(to, at_least) => {
                 self.size = if at_least { self.size.max(to) } else { to };
                 if !at_least {
-                    // What was cut off is gone, also when the file grows again.
+                    // The bytes that were cut off are gone, also when the file grows again.
                     self.written.retain_mut(|(at, bytes)| {
                         bytes.truncate(usize::try_from(to.saturating_sub(*at)).unwrap_or(usize::MAX));
                         !bytes.is_empty()

@@ -102,7 +102,7 @@ async fn compact(store: Arc<EmbeddedStore>) {
     }
 }
 
-/// What the victims said, over all rounds.
+/// The reports of the victims, over all rounds.
 #[derive(Default)]
 pub(crate) struct Told {
     /// By key: the newest acknowledged number and revision; `None` in place of the number when it was deleted.
@@ -174,7 +174,7 @@ impl Told {
         }
         self.check_history(store, compacted, context).await;
         self.check_groups(store, context).await;
-        // What was under way is decided now.
+        // The writes that were under way are decided now.
         for (key, kv) in live {
             self.keys.insert(key, (Some(number_of(&kv)), kv.mod_revision.0));
         }
