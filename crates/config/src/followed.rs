@@ -65,7 +65,7 @@ mod tests {
         let mut file = Followed::new(path.clone(), b"one".to_vec());
         std::fs::write(&path, "three").unwrap();
         assert_eq!(file.changed().await.unwrap(), b"three");
-        // Not settled: told again.
+        // Not settled: returned again.
         assert_eq!(file.changed().await.unwrap(), b"three");
         file.settle(b"three".to_vec());
         std::fs::remove_file(&path).unwrap();

@@ -60,15 +60,15 @@ impl Format {
         findings.strict_error().map_or(Ok(value), |strict| Err(ReadError(strict)))
     }
 
-    /// The same for files of which kube-apiserver passes over what it does not know.
+    /// Reads a file in which kube-apiserver ignores unknown fields and repeated ones.
     pub fn read_leniently(&self, text: &[u8]) -> Result<Value, ReadError> {
         let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;
         self.decode(tree, twice, version).map(|(value, _)| value)
     }
 
-    /// Decodes a tree that is known to be of this kind in that version, for files that are not refused for what the schema
-    /// does not know and what is said `twice`: those are the findings.
+    /// Decodes a tree of this kind in that version. Unknown fields and the repeated key `twice` are findings, for files
+    /// that are not refused for them.
     pub fn decode(
         &self,
         tree: Value,

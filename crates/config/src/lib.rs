@@ -1,5 +1,5 @@
-//! Configuration files of the server, which are API objects: [`Format`] reads one strictly by a schema that its owner
-//! writes down, [`Followed`] notices when it becomes another, [`ReloadMetrics`] count what came of that.
+//! Configuration files of the server, which are API objects: [`Format`] reads one strictly by its owner's schema,
+//! [`Followed`] notices when it changes, [`ReloadMetrics`] count the outcomes.
 //!
 //! The meaning of a file and its validation are its owner's business.
 
