@@ -1,7 +1,7 @@
 //! JSON web tokens as Kubernetes uses them: compact, signed with RSA or elliptic curves, never with a shared secret and
 //! never unsigned. Keys come from PEM files and from key sets (JWKS).
 //!
-//! Knows nothing of what claims mean; reading one without a verified signature takes a method that says so.
+//! Claims have no meaning here; without a verified signature only [`Token::unverified`] returns them.
 
 mod algorithm;
 mod der;

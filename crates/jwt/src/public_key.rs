@@ -68,7 +68,7 @@ impl PublicKey {
         Self::rsa(key.unsigned()?, key.unsigned()?)
     }
 
-    /// The name of the key: its own, or what a key set calls it.
+    /// Returns the name of the key: its own, or that of a key set.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -19,7 +19,7 @@ pub struct Token<'a> {
     message: &'a str,
 }
 
-/// Why a signature says nothing.
+/// Why a token cannot be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error("go-jose/go-jose: unknown/unsupported algorithm")]
