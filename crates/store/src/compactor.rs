@@ -1,8 +1,8 @@
 //! Forgetting history at a steady pace, as kube-apiserver does with etcd: every interval, compact to the revision that
 //! was current one interval ago.
 //!
-//! Several servers may share one store. They agree on who compacts through one key, the one that kube-apiserver uses,
-//! so that either may run beside the other.
+//! Several servers may share one store. One key decides which of them compacts; it is kube-apiserver's, so that either
+//! may run beside the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl Turn {
             TxnResponse::Unmet { current, revision } => {
                 self.written = current.as_ref().map_or(Revision(0), |kv| kv.mod_revision);
                 self.revision = revision;
-                // The key says what its writer compacts to: 0 in a first turn, which compacts nothing.
+                // The value is the revision to which its writer compacts: 0 in a first turn, which compacts nothing.
                 let theirs = current.and_then(|kv| std::str::from_utf8(&kv.value).ok()?.parse().ok());
                 Ok(theirs.filter(|theirs| *theirs > 0).map(Revision))
             }
@@ -85,7 +85,7 @@ impl Turn {
                     return Ok(None);
                 }
                 match store.compact(due).await {
-                    // Or someone else has been there: what was wanted holds.
+                    // Somebody else may have compacted to it already.
                     Ok(()) | Err(StoreError::Compacted { .. }) => Ok(Some(due)),
                     Err(error) => Err(error),
                 }

@@ -1,7 +1,7 @@
-//! The storage contract: what etcd promises and no more, so that an embedded engine and etcd are interchangeable.
+//! The storage contract: the promises of etcd and no more, so that an embedded engine and etcd are interchangeable.
 //!
 //! Keys are ordered byte strings, every successful write gets the next global revision, reads can go back to any
-//! revision that has not been compacted, and a watch tells every change of a range from a revision on, in order.
+//! revision that has not been compacted, and a watch delivers every change of a range from a revision on, in order.
 
 mod compactor;
 #[cfg(feature = "contract")]
@@ -95,9 +95,9 @@ pub enum Op {
 
 #[derive(Clone, Debug)]
 pub enum TxnResponse {
-    /// The write is durable and has this revision. `previous` is what it replaced or deleted.
+    /// The write is durable and has this revision. `previous` is the value that it replaced or deleted.
     Done { revision: Revision, previous: Option<KeyValue> },
-    /// The expectation did not hold; nothing was written. `current` is what the key holds instead.
+    /// The expectation did not hold; nothing was written. `current` is the present value of the key.
     Unmet { current: Option<KeyValue>, revision: Revision },
 }
 
@@ -241,13 +241,13 @@ pub enum StoreError {
     /// The store cannot be reached. Whether a write was carried out is unknown.
     #[error("{0}")]
     Unavailable(String),
-    /// The watch has ended because the store was restored from a backup: what is known of it may be of another past.
+    /// The watch has ended because the store was restored from a backup: its events may be of another past.
     #[error("the store went back to an earlier revision")]
     Restored,
     /// The value cannot be decrypted, or nothing can be encrypted now.
     #[error("unable to transform key {key:?}: {why}")]
     Transform { key: String, why: String },
-    /// The value is no object of the kind that is kept there. Told by whoever reads objects, not by engines.
+    /// The value is no object of the kind that is kept there. Readers of objects return this, engines do not.
     #[error("{why}")]
     Undecodable { key: String, revision: Revision, why: String },
     #[error("storage is closed")]
@@ -266,8 +266,8 @@ impl StoreError {
         Self::Undecodable { key, revision: kv.mod_revision, why }
     }
 
-    /// True when a write that failed so may have been carried out, or may still be: nothing that it needs may be given
-    /// to others.
+    /// Returns true if a write with this error may have been carried out, or may still be: nothing that it needs may be
+    /// given to others.
     pub fn leaves_outcome_unknown(&self) -> bool {
         match self {
             Self::Compacted { .. }

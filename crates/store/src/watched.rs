@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Event;
 
-/// Watchers by what they watch.
+/// Watchers by the ranges that they watch.
 pub struct WatchedRanges<W> {
     /// By start, then end.
     groups: Vec<Group<W>>,
