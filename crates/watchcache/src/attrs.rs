@@ -35,10 +35,10 @@ pub struct IndexError(pub String);
 
 /// Path, labels and field values of one object in one shared string, ordered and compared by the path.
 ///
-/// The path is what follows the resource's prefix in the key: `namespace/name`, or `name` for what has no namespace.
-/// Labels are few, so a walk over them beats a map in time and size. A length is written in characters of six bits,
-/// the seventh saying that more follow, which keeps the whole a valid string without a check on every access:
-/// path length, path, length of all labels, labels (key length, key, value length, value), fields (length, value).
+/// The path is the key without the resource's prefix: `namespace/name`, or `name` without a namespace. Labels are few,
+/// so a walk over them beats a map in time and size. A length is written in characters of six bits, the seventh saying
+/// that more follow, which keeps the whole a valid string without a check on every access: path length, path, length of
+/// all labels, labels (key length, key, value length, value), fields (length, value).
 #[derive(Clone)]
 pub(crate) struct Meta(Arc<str>);
 

@@ -59,7 +59,7 @@ impl Cache {
         self.shared.start();
     }
 
-    /// Begins to follow the store if anything is stored in the range, and says whether there is.
+    /// Begins to follow the store if anything is stored in the range; returns true if there is.
     pub async fn start_unless_empty(&self) -> Result<bool, StoreError> {
         let range = self.shared.range.clone();
         let first = RangeRequest { range, revision: None, limit: 1, count_only: false };
@@ -118,7 +118,7 @@ impl Cache {
         self.shared.initialized(deadline).await?;
         let mut known = None;
         while self.shared.progress() < revision {
-            // Nothing may have happened to this resource while the store moved on: only the store can tell.
+            // The store may have moved on without a change of this resource: only the store can tell.
             let (current, expired) = match (self.shared.barrier(deadline, true).await, known) {
                 (Ok(current), _) => (current, Instant::now() >= deadline),
                 // It was asked too late to answer once more.
@@ -153,8 +153,8 @@ impl Cache {
         self.shared.rewound(revision, most, deadline).await
     }
 
-    /// The store has forgotten the states before `revision`. Those that are still at hand are given up as well, so that
-    /// a list that is read in pages ends within the time for which history is kept, wherever its pages come from.
+    /// Gives up the states before `revision`, which the store has forgotten, so that a list that is read in pages ends
+    /// within the time for which history is kept, wherever its pages come from.
     pub fn forget_before(&self, revision: Revision) {
         self.shared.forget_before(revision);
     }
@@ -180,7 +180,7 @@ impl Cache {
         Ok((self.shared.get(path), revision))
     }
 
-    /// Ends all watches without a word, for good: what they watch is served by another cache, or no more. Reads that have
+    /// Ends all watches silently, for good: another cache serves their objects, or none does any more. Reads that have
     /// begun go on.
     pub fn retire(&self) {
         self.shared.hub.lock().retire();

@@ -39,7 +39,7 @@ impl Entry {
         self.meta.name()
     }
 
-    /// The stored bytes, or what the indexer said to keep in their place.
+    /// The stored bytes, or the indexer's value in their place.
     pub fn value(&self) -> &Bytes {
         &self.value
     }
@@ -84,7 +84,7 @@ impl Entry {
 
     /// About how much memory the object takes in the cache, wire forms aside.
     pub(crate) fn size(&self) -> usize {
-        // The entry with its counters, its place in the map, and what `Bytes` keeps on the heap.
+        // The entry with its counters, its place in the map, and the heap memory of `Bytes`.
         const FIXED: usize = size_of::<Entry>() + 16 + 40 + 32;
         FIXED + self.meta.size() + self.value.len()
     }
@@ -145,7 +145,7 @@ impl Event {
         self.size() + created.map_or(0, |entry| entry.size())
     }
 
-    /// The window drops the event and somebody holds it still.
+    /// Charges the event to the backlog: the window drops it while watchers still hold it.
     pub(crate) fn charge(&self, backlog: &Arc<Backlog>) {
         self.charge.get_or_init(|| Charge::new(backlog, self.held()));
     }
@@ -200,7 +200,7 @@ impl WatchItem {
     }
 
     /// The framed bytes of the item in the encoding `id`: made once for all watchers that see the event as the same
-    /// change. What belongs to one watcher alone is made each time. `make` may ask the entry for a form.
+    /// change; items of one watcher alone are made each time. `make` may ask the entry for a form.
     pub fn frame<E>(
         &self,
         budget: &Arc<FormBudget>,

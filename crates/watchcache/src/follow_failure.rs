@@ -25,7 +25,7 @@ pub struct FollowFailure {
 }
 
 impl Shared {
-    /// Waits for a step forward, unless none is to be expected.
+    /// Waits until the cache has moved on. Fails at once if that is not to be expected.
     pub(crate) async fn wait(&self, changed: Notified<'_>, deadline: Instant) -> Result<(), CacheError> {
         if self.is_lost() {
             return Err(self.not_ready());
@@ -76,7 +76,7 @@ impl Shared {
         let described = trouble.as_ref().and_then(|(error, since)| {
             let mut lasting = since.elapsed();
             if self.has_begun() && error.is_unreadable() {
-                // Up to then, what there was did serve.
+                // The state was served until then.
                 lasting = lasting.saturating_sub(GRACE);
                 if lasting < READ_AGAIN {
                     return None;

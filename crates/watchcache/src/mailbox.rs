@@ -22,7 +22,7 @@ const MAX_QUEUE_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     selection: Arc<Selection>,
-    /// Events up to this revision are not wanted.
+    /// The revision up to which events are not delivered.
     pub(crate) from: Revision,
     home: Home,
     /// The place in the bucket; read and written under the hub's lock.

@@ -78,7 +78,7 @@ impl Snapshot {
         self.iter_counted(selection, start, None)
     }
 
-    /// The same, and counts what is looked at.
+    /// The same, and counts the objects looked at.
     fn iter_counted<'a>(
         &'a self,
         selection: &'a Selection,
@@ -203,7 +203,7 @@ impl SnapshotInner {
         best.map(|(index, value, _)| (index, value))
     }
 
-    /// Asks for an index that a scan would have liked to have.
+    /// Asks for the index that a scan lacked.
     fn miss_index(&self, selection: &Selection) {
         let has = |property: &Property| self.indexes.iter().any(|index| index.property() == property);
         let missed = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
@@ -213,7 +213,7 @@ impl SnapshotInner {
     }
 }
 
-/// Looks at every object, and at the end knows whether that was a waste.
+/// Looks at every object, and asks for an index at the end if few of them matched.
 struct Scan<'a, I> {
     range: I,
     snapshot: &'a SnapshotInner,

@@ -136,7 +136,7 @@ mod tests {
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Many terms select what they select one by one.
+    /// Combined terms select the same as single ones.
     #[test]
     fn together_and_one_by_one() {
         let padding: String = (0..FEW).map(|n| format!(",pad{n}!=x")).collect();
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// An object is looked at once for each of its labels, and each look-up halves what is left.
+    /// An object costs one look-up for each of its labels, and each look-up halves the keys that remain.
     #[test]
     fn work_does_not_grow_with_the_terms() {
         let labels = ["a", "key0512", "key1023", "z"].map(|key| (Text::from(key), Text::from("v")));

@@ -77,8 +77,8 @@ impl Watcher {
         Ok(Self { shared, mailbox, beginning, catching_up, delivered: from })
     }
 
-    /// Waits until there is something to deliver and appends up to `max` items to `out`. What comes after an error is
-    /// the same error. Dropping the future loses nothing.
+    /// Waits until there is something to deliver and appends up to `max` items to `out`. After an error the same error
+    /// comes again. Dropping the future loses nothing.
     pub async fn next_batch(&mut self, max: usize, out: &mut Vec<WatchItem>) -> Result<(), WatchError> {
         poll_fn(|cx| self.poll_batch(cx, max, out)).await
     }
@@ -141,9 +141,9 @@ impl Watcher {
         }
     }
 
-    /// The revision up to which the watcher has been told everything: what a bookmark may carry.
+    /// The revision up to which the watcher has got everything, which a bookmark may carry.
     pub fn progress(&self) -> Revision {
-        // Read first: what it promises has been put into the mailbox before.
+        // Read first: the events up to it are in the mailbox already.
         let known = self.shared.progress();
         if self.beginning {
             return Revision(0);
@@ -170,7 +170,7 @@ impl Watcher {
 
     fn read_initial(&mut self, max: usize, out: &mut Vec<WatchItem>) {
         let mut initial = self.mailbox.initial.lock();
-        // Taken away where it held on to too much; the mailbox says so.
+        // It may have been taken away since it held too much memory; the watch has ended then.
         let Some(Initial { cursor, mark_end }) = &mut *initial else {
             self.beginning = false;
             return;

@@ -30,16 +30,16 @@ impl Default for WindowLimits {
     }
 }
 
-/// A row of events without a gap. Every event has a number, its place in the row since the cache began.
+/// A sequence of events without a gap. Every event has a number, its place since the cache began.
 #[derive(Debug)]
 pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
     first: u64,
-    /// Every event after this revision is here.
+    /// The revision after which every event is here.
     floor: Revision,
     bytes: usize,
     limits: WindowLimits,
-    /// Told of dropped events that watchers still hold.
+    /// Counts dropped events that watchers still hold.
     backlog: Arc<Backlog>,
     overhangs: bool,
 }

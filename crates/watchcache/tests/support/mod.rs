@@ -59,7 +59,7 @@ pub(crate) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// The key of a thing; what begins with a slash is a key of something else.
+/// The key of a thing; a path that begins with a slash is a key of something else.
 pub(crate) fn key(path: &str) -> Bytes {
     if path.starts_with('/') { path.to_owned().into() } else { format!("{PREFIX}{path}").into() }
 }
@@ -101,7 +101,7 @@ pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listin
     (snapshot.revision(), listing.collect())
 }
 
-/// One item of a watch in words: what, which object, at which revision, showing which value.
+/// One item of a watch in words: its type, object, revision and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) change: Change,
@@ -137,7 +137,7 @@ pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) ->
     Ok(items)
 }
 
-/// The whole history of the things as the store's own watch tells it, up to `revision`.
+/// The whole history of the things up to `revision`, from the store's own watch.
 pub(crate) async fn history(store: &dyn Store, revision: Revision) -> Vec<binnacle_store::Event> {
     // The first write gets a revision above 1.
     let start = Revision(1).max(store.compacted_revision().await.unwrap());
