@@ -28,7 +28,7 @@ use crate::{Limits, Message, TooManyElements, Value};
 
 pub(crate) use build::{absent_value, is_zero, zero_value};
 
-/// A decoded object and what strict decoding would refuse about it.
+/// A decoded object and the findings of strict decoding.
 #[derive(Clone, Debug)]
 pub struct Decoded {
     pub value: Value,

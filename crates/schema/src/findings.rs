@@ -28,7 +28,7 @@ pub enum Finding {
     Yaml(String),
 }
 
-/// Findings in the order in which they were met, each told once.
+/// Findings in the order in which they were met, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     list: Vec<Finding>,
@@ -72,7 +72,7 @@ impl Findings {
         (!texts.is_empty()).then(|| format!("{STRICT}{}", texts.join(", ")))
     }
 
-    /// The warnings of `fieldValidation=Warn`: one per finding, and one per line of what YAML found.
+    /// The warnings of `fieldValidation=Warn`: one per finding, and one per line of a YAML finding.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::with_capacity(self.list.len());
         for finding in &self.list {

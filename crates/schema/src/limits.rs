@@ -1,4 +1,4 @@
-//! Bounds on what one document may cost.
+//! Bounds on the cost of one document.
 
 use binnacle_meta::Text;
 
@@ -32,7 +32,7 @@ impl Default for Limits {
     }
 }
 
-/// A document has so many elements that its tree would take more memory than the limit.
+/// A document has too many elements: its tree would take more memory than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many elements: decoded, they would take more than {limit} bytes of memory")]
 pub struct TooManyElements {
@@ -51,7 +51,7 @@ pub(crate) struct Budget {
 const ELEMENT: usize = size_of::<Value>();
 /// A member of a map: name and value, and its share of the index.
 const MEMBER: usize = size_of::<(Text, Value)>() + 48;
-/// A struct or map, with what defaults add to it.
+/// The cost of a struct or map, with its defaults.
 const OBJECT: usize = 512;
 
 impl Budget {

@@ -1,5 +1,5 @@
 //! The schema of a kind as data: messages, their fields in the order of the API's Go structs, and all that the API
-//! says about a field.
+//! declares of a field.
 //!
 //! Built-in messages are statics that the build of the `kinds` crate makes from field tables; messages of custom
 //! resources are built at run time from the same types.
@@ -23,12 +23,12 @@ pub struct Message {
     pub fields: Cow<'static, [Field]>,
     /// `x-kubernetes-map-type: atomic` on the definition itself: server-side apply replaces the struct as a whole.
     pub atomic: bool,
-    /// The type of members that are not among the fields: custom resources may preserve what they do not know. `None`
-    /// where there are no such members, as in all built-in kinds.
+    /// The type of members that are not among the fields: custom resources may preserve unknown ones. `None` where
+    /// there are no such members, as in all built-in kinds.
     pub others: Option<Box<Ty>>,
     /// `x-kubernetes-unions`, published but not enforced.
     pub unions: Cow<'static, [Union]>,
-    /// Go's types of the fields whose [`Ty`] does not tell them, by JSON name: its decoder names them in errors.
+    /// Go's types of the fields whose [`Ty`] does not determine them, by JSON name: its decoder names them in errors.
     pub(crate) go_types: &'static [(&'static str, &'static str)],
     /// The fields as protobuf needs them, made at first use: they must not change after that.
     pub(crate) plan: OnceLock<Plan>,
@@ -120,8 +120,8 @@ pub enum Ty {
     Quantity,
     /// A number or a text; the tree holds whichever was given.
     IntOrString,
-    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON. The tree holds the text as it was sent
-    /// ([`crate::Value::Raw`]) where that is not what would be written.
+    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON. The tree holds the text as it was
+    /// sent ([`crate::Value::Raw`]) where it would be written in other bytes.
     RawExtension,
     /// apiextensions' `JSON`: any value without schema; protobuf holds its JSON text.
     Json,
@@ -163,10 +163,10 @@ pub enum Presence {
 /// `x-kubernetes-list-type` of a list, `x-kubernetes-map-type` of a map or struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType {
-    /// Nothing said: lists are atomic, maps and structs granular.
+    /// Not declared: lists are atomic, maps and structs granular.
     Unset,
     Atomic,
-    /// Said expressly of a map or struct; means what `Unset` means for these.
+    /// Declared for a map or struct; the same as `Unset` for these.
     Granular,
     Set,
     /// The keys of a list map, in order.
@@ -252,8 +252,8 @@ impl Message {
 }
 
 impl Field {
-    /// An optional field without protobuf number and of which nothing else is said: the start for custom resources
-    /// and tests (`Field { required: true, ..Field::new("name", Ty::String) }`).
+    /// An optional field without protobuf number or other properties: the start for custom resources and tests
+    /// (`Field { required: true, ..Field::new("name", Ty::String) }`).
     pub fn new(name: impl Into<Text>, ty: Ty) -> Self {
         Self {
             name: name.into(),

@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(target.get("subjects"), Some(&authenticated));
         assert_eq!(target.str_at(&["metadata", "annotations", super::super::AUTO_UPDATE]), "false");
         assert_eq!(target.str_at(&["roleRef", "name"]), TARGET);
-        // Where both are there, no subjects are copied.
+        // No subjects are copied when both are there.
         let open = |binding: &mut Value| drop(binding.make_object().remove("subjects"));
         bindings.update("", SOURCE, "", open).await.unwrap();
         super::super::ensure(&resources).await.unwrap();

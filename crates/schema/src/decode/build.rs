@@ -138,11 +138,11 @@ pub(super) struct MapBuilder {
     keys: Option<HashSet<Text>>,
 }
 
-/// Up to so many keys are compared one by one.
+/// The number of keys up to which they are compared one by one.
 const SCANNED: usize = 32;
 
 impl MapBuilder {
-    /// A builder that holds what an earlier occurrence of the map left.
+    /// A builder with the members of an earlier occurrence of the map.
     pub(super) fn of(object: Object) -> Self {
         Self { entries: object.into_iter().collect(), ..Self::default() }
     }

@@ -52,7 +52,7 @@ pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<(Object, Findings),
     Err(JsonError::Type(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")))
 }
 
-/// The version and kind that a document claims to be, empty where it says nothing.
+/// The version and kind of a document, empty where it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     pub api_version: Text,
@@ -246,7 +246,7 @@ pub(crate) fn free_form(
     })
 }
 
-/// A number without schema, none where it is beyond what floating point can hold.
+/// Reads a number without schema; `None` beyond the range of floating point.
 pub(crate) fn number(literal: &str) -> Option<Value> {
     if !literal.contains('.')
         && let Ok(n) = literal.parse::<i64>()

@@ -1,4 +1,4 @@
-//! Go's words for what is wrong with a JSON document, found as Go's scanner finds it: byte by byte.
+//! Go's words for syntax errors of a JSON document, found as Go's scanner finds them: byte by byte.
 
 use binnacle_meta::go_quote;
 

@@ -18,7 +18,7 @@ pub enum ProtoError {
     /// The bytes are longer than any message may be.
     TooLarge,
     TooManyElements(TooManyElements),
-    /// Anything that names what was found where.
+    /// Any error with details, such as a field.
     Malformed(Box<str>),
 }
 

@@ -44,7 +44,7 @@ pub(super) fn carry(raw: &[u8]) -> Result<Value, ProtoError> {
     })
 }
 
-/// Appends what [`carry`] would keep; `false` for `null`.
+/// Appends the text that [`carry`] would keep; returns false for `null`.
 pub(super) fn put_carried(raw: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtoError> {
     if is_plain_trie(raw) {
         out.extend_from_slice(raw);

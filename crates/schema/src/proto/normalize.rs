@@ -1,6 +1,5 @@
-//! Puts bytes into the encoder's order that mean the same in another: a field in several places, a message in parts, a
-//! map out of order. Readers come here when they meet such bytes, which other encoders may send but which are never
-//! stored.
+//! Puts bytes into the encoder's order: a field in several places, a message in parts, a map out of order. Readers come
+//! here when they meet such bytes, which other encoders may send but which are never stored.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@ pub(crate) struct Plan {
 /// A set of fields by their index; messages with more than [`FieldSet::MAX`] fields do without.
 pub(super) type FieldSet = u128;
 
-/// So many fields fit a [`FieldSet`].
+/// The number of fields that fit a [`FieldSet`].
 pub(super) const MAX_FIELDS: usize = FieldSet::BITS as usize;
 
 /// One level of numbers: the message itself, or a struct embedded in it.
@@ -50,7 +50,7 @@ pub(super) enum Rule {
     Fixed64,
     /// A string that reads as absent where it is empty.
     OmittedText,
-    /// A value with a length of which the last record counts.
+    /// A value with a length; the last record counts.
     Last,
     /// A message: several records of one are read as one message.
     Merged,

@@ -112,7 +112,7 @@ fn zero_values() {
     assert_eq!(encoded(&value!({})), hex(&ZERO.replace("0a 0a 0a 00", "0a 08 0a 00")));
 }
 
-/// The object with these members besides what a zero object shows encodes to these bytes in between, and back.
+/// An object with these members besides those of a zero object encodes to these bytes in between, and back.
 fn check(members: Value, want: &str) {
     let got = encoded(&members);
     let want = hex(want);

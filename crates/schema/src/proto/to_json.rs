@@ -1,4 +1,4 @@
-//! From protobuf straight to JSON, without a tree: what a GET, LIST or WATCH answers from stored bytes.
+//! From protobuf straight to JSON, without a tree: answers of GET, LIST and WATCH from stored bytes.
 //!
 //! JSON has the fields in the order of the Go struct, protobuf by number. So each message is read twice: once to note
 //! where its fields lie, once to write them. Bytes that are well formed but not as the encoder writes them (a field in
@@ -30,7 +30,7 @@ pub struct Overrides<'a> {
     pub resource_version: Option<&'a str>,
 }
 
-/// Appends the JSON of a message that an envelope holds: what the JSON writer makes of [`super::decode_object`].
+/// Appends the JSON of a message of an envelope, the same as of the tree of [`super::decode_object`].
 pub fn to_json(
     raw: &[u8],
     message: &Message,
@@ -116,7 +116,7 @@ struct Writer<'a, 'o> {
 }
 
 impl<'a> Writer<'a, '_> {
-    /// Writes a message and says whether it is more than Go's zero value.
+    /// Writes a message and returns whether it is more than Go's zero value.
     ///
     /// Each member begins with a comma, and the first comma becomes the brace: so a member that turns out to be left out
     /// is just cut off again. Lists and maps are written likewise.

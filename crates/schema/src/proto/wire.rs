@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(*bytes))
     }
 
-    /// Steps over the value of a record that nobody knows, a group with all that it holds.
+    /// Skips the value of an unknown record, a group with its whole content.
     pub(super) fn skip(&mut self, key: Key) -> Result<(), ProtoError> {
         let mut wire = key.wire;
         let mut depth = 0usize;

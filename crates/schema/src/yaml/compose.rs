@@ -119,7 +119,7 @@ enum Stage {
 /// The complaint in Go's words, with Go's line.
 fn complaint(error: &ScanError, text: &str) -> YamlError {
     let (stage, problem) = problem(error.kind());
-    // Go counts from 0, and complains of what is not closed where the text ends.
+    // Go counts from 0, and its errors about unclosed values have the line where the text ends.
     let breaks = text.matches('\n').count();
     let marked = error.marker().line().saturating_sub(1);
     let line = match error.kind() {
@@ -132,7 +132,7 @@ fn complaint(error: &ScanError, text: &str) -> YamlError {
         }
         _ => marked,
     };
-    // Line 0 is not told, and only scanning counts from 1 then.
+    // Line 0 is left out, and only scanning counts from 1 then.
     match (stage, line) {
         (_, 0) => YamlError::document(problem),
         (Stage::Scanning, line) => YamlError::document(format!("line {}: {problem}", line + 1)),
