@@ -154,8 +154,8 @@ const BUILD: Build = Build {
     date: option_env!("BINNACLE_BUILD_DATE"),
 };
 
-/// Puts the server together. What can fail without a trace comes first: files that were named, then the port, then the
-/// data directory, which is removed again if it was not there before and a later step fails.
+/// Puts the server together. Steps that can fail without a trace come first: named files, then the port, then the data
+/// directory, which is removed again if it was not there before and a later step fails.
 pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About), StartFailure> {
     config.generic.gates.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     stand_in::settle(&mut config.storage).await?;
@@ -522,7 +522,7 @@ fn limits(config: &Settings) -> Option<InFlightLimits> {
         .then_some(InFlightLimits { read_only: generic.max_requests, mutating: generic.max_mutating_requests })
 }
 
-/// The family `version_info`: what is served, and what it is compatible with.
+/// Sets the family `version_info`: the server's version, and the ones it emulates and is compatible with.
 fn tell_version(config: &Settings, registry: &Registry) -> Result<(), prometheus::Error> {
     let help = "[ALPHA] Provides the compatibility version info of the component. The component label is the name of the \
                 component, usually kube, but is relevant for aggregated-apiservers.";

@@ -71,7 +71,7 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// `what` is what they are there for, which messages tell beside the path.
+    /// `what` is their purpose, which messages name beside the path.
     fn load(what: &str, path: &Path) -> Result<Self, AuthoritiesError> {
         let shown = path.display().to_string();
         let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;

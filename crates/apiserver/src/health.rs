@@ -161,9 +161,9 @@ impl HealthCheck for InformersCheck {
     }
 }
 
-/// No task that keeps the server in step with its objects and files has panicked, and none that is begun again after a
-/// panic does so over and over. What it kept would go stale without anybody noticing, so a server that lost one asks to
-/// be started again.
+/// No task that keeps the server in step with its objects and files has panicked, and none that is restarted after a
+/// panic does so over and over. Its data would go stale without anybody noticing, so a server that lost one asks to be
+/// restarted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(Arc<AtomicUsize>);
 

@@ -1,10 +1,10 @@
 //! The server's own certificates and keys: made at the first start, reused at the next, renewed while it runs.
 //!
-//! Authorities sign two certificates: the one the server shows and the administrator's. An authority is never replaced:
-//! a successor joins it long before its end, and both are trusted from then on. A file that is there but cannot be read
+//! Authorities sign two certificates: the serving one and the administrator's. An authority is never replaced: a
+//! successor joins it long before its end, and both are trusted from then on. A file that is there but cannot be read
 //! stops the start: replacing a key silently would cut off everyone who trusts it.
 //!
-//! Everything here is a function of the files and the time. A clock that was wrong when something was made does no harm
+//! Everything here is a function of the files and the time. A wrong clock at the making of a certificate does no harm
 //! once it is right: see [`making`].
 
 mod authority;
@@ -98,7 +98,7 @@ impl Names {
         Self { dns, ips }
     }
 
-    /// Names by which operators say that the server is reached.
+    /// Adds the names by which operators say that clients reach the server.
     pub(crate) fn add(&mut self, host: Option<&str>, ip: Option<IpAddr>) {
         // A host may come with a port, and may be an address.
         let host = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
@@ -147,7 +147,7 @@ impl Pki {
 }
 
 impl Pki {
-    /// Takes from a directory what is still good and makes the rest.
+    /// Reads the good files of a directory and makes the others.
     pub(crate) fn open(files: &Files, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
         let authorities = Authorities::open(files, now)?;
         let issuer = authorities.issuer(now);

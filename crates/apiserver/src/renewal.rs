@@ -23,7 +23,7 @@ const LOOK_AGAIN: Duration = Duration::minutes(1);
 /// The difference between clock and elapsed time that is not taken for a set clock.
 const STEP: Duration = Duration::seconds(30);
 
-/// The server's own certificates, and the files that tell of them.
+/// The server's own certificates, and the files for clients.
 pub(crate) struct Own {
     files: Files,
     names: Names,
@@ -136,7 +136,7 @@ impl Own {
         });
     }
 
-    /// Makes anew what is due.
+    /// Renews the certificates that are due.
     fn turn(&mut self, now: OffsetDateTime) -> Result<Renewed, StartFailure> {
         let new = Pki::open(&self.files, &self.names, now)?;
         self.told.read_again();

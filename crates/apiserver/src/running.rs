@@ -35,7 +35,7 @@ pub(crate) struct Assembled {
     pub(crate) auditor: Option<Arc<Auditor>>,
     /// Directories that go with the server, if they do.
     pub(crate) data: Option<DataDir>,
-    /// Told when the disk of the store has failed.
+    /// Notified when the disk of the store has failed.
     pub(crate) disk_failed: Arc<Notify>,
     /// Its connections end with the value.
     pub(crate) front: Front,

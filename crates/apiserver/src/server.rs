@@ -31,7 +31,7 @@ pub struct Handle {
 #[error(transparent)]
 pub struct StartError(#[from] StartFailure);
 
-/// The server has ended: it was told to, its disk has failed, or it broke off; the log says which.
+/// The server has ended: it was stopped, its disk has failed, or it panicked; the log says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server has ended")]
 pub struct Ended;
@@ -55,7 +55,7 @@ pub(crate) struct About {
 
 impl Server {
     /// Starts a server on the present runtime, which must have threads, time and I/O. When this returns, its port is
-    /// open and its own objects are being made; [`Handle::ready`] waits for those. What fails leaves nothing behind.
+    /// open and its own objects are being made; [`Handle::ready`] waits for those. An error leaves nothing behind.
     pub async fn start(settings: Settings) -> Result<Handle, StartError> {
         let settings = settings.checked().map_err(StartFailure::from)?;
         let (assembled, about) = assemble(settings).await?;
@@ -70,7 +70,7 @@ impl Handle {
         let (stop, stopped) = oneshot::channel();
         let (told, ready) = watch::channel(false);
         let stopped = async move {
-            // A handle that is gone has nobody left who could stop the server.
+            // Nobody can stop the server by a handle that is gone.
             let _ = stopped.await;
         };
         let task = tokio::spawn(assembled.run(told, stopped));
@@ -92,7 +92,7 @@ impl Handle {
         }
     }
 
-    /// Begins to stop the server: requests in flight are answered, watches end, what was written is kept.
+    /// Begins to stop the server: requests in flight are answered, watches end, acknowledged writes are kept.
     /// [`Handle::ended`] waits for that.
     pub fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
@@ -122,7 +122,7 @@ impl Handle {
         &self.about.place
     }
 
-    /// The administrator's kubeconfig. It is written again when certificates are renewed, and gone with an ephemeral
+    /// The administrator's kubeconfig. It is written again when certificates are renewed, and removed with an ephemeral
     /// server. `None` where client certificates are those of somebody else's authority.
     pub fn kubeconfig_path(&self) -> Option<&Path> {
         self.about.kubeconfig.as_deref()
@@ -134,7 +134,7 @@ impl Handle {
         std::fs::read_to_string(self.about.kubeconfig.as_deref().ok_or_else(none)?)
     }
 
-    /// The command that begins every example: kubectl with what it needs to reach this server.
+    /// The command that begins every example: kubectl with the flags to reach this server.
     pub fn kubectl(&self) -> &str {
         &self.about.kubectl
     }

@@ -58,7 +58,7 @@ pub struct Settings {
 pub enum SettingsError {
     #[error("service IP family {} must match public address family {}", go_quote(.range), go_quote(.advertised))]
     Families { range: String, advertised: String },
-    /// Something is to be served that the emulated version does not have.
+    /// An API is to be served that the emulated version does not have.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
 }
@@ -112,7 +112,7 @@ impl Settings {
         Ok(self)
     }
 
-    /// The gates of the server and what it allows.
+    /// Returns the gates of the server and its permissions.
     pub fn features(&self) -> Features {
         Features { gates: self.generic.gates.clone(), allow_privileged: self.misc.allow_privileged }
     }

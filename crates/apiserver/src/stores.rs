@@ -36,7 +36,7 @@ pub(crate) enum Stores {
 }
 
 pub(crate) struct Clusters {
-    /// The first one holds whatever is not said to be elsewhere.
+    /// The first one has all resources without an override.
     stores: Vec<Arc<EtcdStore>>,
     /// By place in `stores`.
     overrides: HashMap<GroupResource, usize>,
@@ -199,7 +199,7 @@ impl Stores {
     }
 }
 
-/// Nothing may be written on top of what a failing disk may or may not hold. The next start reads what is there.
+/// Ends the server or the process, since a failing disk may lack what was written; the next start reads it.
 fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
     match then {
         DiskFailure::StopServer => {

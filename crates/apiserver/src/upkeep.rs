@@ -23,7 +23,7 @@ pub(crate) struct Upkeep {
     counted: Counted,
 }
 
-/// Tells when the objects of all resources were counted for the first time, if they are counted at all.
+/// True once the objects of all resources were counted, or if they are not counted at all.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted(Arc<AtomicBool>);
 
@@ -65,7 +65,7 @@ impl Drop for Upkeep {
     }
 }
 
-/// One for each store, which tells the caches of what is in it.
+/// Starts one compactor for each store, which reports its revisions to the caches of that store.
 fn compactors(stores: &Stores, resources: &[Arc<Resource>], every: Duration) -> Vec<Compactor> {
     let compactor = |(at, store)| {
         let inside = resources.iter().filter(|resource| stores.place_of(&resource.group_resource()) == at);
@@ -81,7 +81,7 @@ fn gauge(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> Result
     keep(registry, GaugeVec::new(Opts::new(name, help), labels)?)
 }
 
-/// Counts the objects of every resource, once for all its versions. What cannot be counted is told as -1.
+/// Counts the objects of every resource, once for all its versions. A failed count is -1.
 fn count_objects(
     resources: &[Arc<Resource>],
     every: Duration,

@@ -1,4 +1,4 @@
-//! The built-in APIs with what stands behind them.
+//! The built-in APIs and their implementation.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

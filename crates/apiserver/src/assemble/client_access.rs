@@ -34,7 +34,7 @@ pub(super) struct ClientAccess {
 }
 
 impl ClientAccess {
-    /// Takes what was named, makes the rest, and writes the file that kubectl needs.
+    /// Takes the named files, makes the others, and writes the file that kubectl needs.
     pub(super) fn prepare(
         named_tls: Option<(DefaultCertificate, String)>,
         named_clients: Option<Bundle>,
@@ -80,7 +80,7 @@ impl ClientAccess {
         let own_key = files.path("sa.key");
         let accounts = &config.authentication.service_accounts;
         let signing = match accounts.signing_endpoint {
-            // Nobody has the key but the signer.
+            // Only the signer has the key.
             Some(_) => String::new(),
             None => {
                 let key = accounts.signing_key_file.as_deref().unwrap_or(&own_key);
@@ -143,7 +143,7 @@ impl Told {
         matches!(self.shape, Shape::Kubeconfig(_))
     }
 
-    /// True when somebody else replaces the certificate that clients trust.
+    /// True when the operator replaces the certificate that clients trust.
     pub(crate) fn follows_others(&self) -> bool {
         self.foreign.is_some()
     }

@@ -50,7 +50,7 @@ impl Checked<'_> {
         self.started(health).ready(Arc::new(ShutdownCheck(self.terminating.clone()))).in_order(&ORDER)
     }
 
-    /// False for steps of what is switched off.
+    /// False for steps of disabled features.
     fn lists(&self, step: &Step) -> bool {
         match step.name() {
             "priority-and-fairness-config-consumer" => self.fairness.is_some(),

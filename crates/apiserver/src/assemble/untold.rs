@@ -1,11 +1,11 @@
-//! Writes wait until StorageVersions tell in which versions this server stores.
+//! Writes wait until StorageVersions have the versions in which this server stores.
 
 use binnacle_controlplane::StorageVersions;
 use binnacle_endpoints::failure_response;
 use binnacle_meta::Status;
 use binnacle_request::{BoxFuture, Detour, Preferences, Request, Response};
 
-/// Refuses what has to wait.
+/// Refuses requests that have to wait.
 pub(super) struct Untold(pub(super) StorageVersions);
 
 impl Detour for Untold {

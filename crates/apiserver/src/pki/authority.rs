@@ -30,13 +30,13 @@ pub(super) struct Authority {
 }
 
 impl Authorities {
-    /// Reads what is there, makes the first one, and a successor when it is time.
+    /// Reads the authorities, makes the first one if there is none, and a successor when it is time.
     pub(super) fn open(files: &Files, now: OffsetDateTime) -> Result<Self, PkiError> {
         let mut all = Vec::new();
         for n in 1..=MOST {
             match read(files, n)? {
                 Some(authority) => all.push(authority),
-                // A certificate is written after its key: it was removed by somebody who wants a new one.
+                // A certificate is written after its key: it is missing since somebody removed it to have a new one.
                 None if n == 1 => all.push(make(files, n, now)?),
                 None => break,
             }

@@ -127,7 +127,7 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
     }
 }
 
-/// Reads a file that nobody else may read, and sees to that.
+/// Reads a key file and closes it to others.
 fn read_key(path: &Path) -> Result<Option<String>, PkiError> {
     let text = read(path)?;
     if text.is_some() {

@@ -25,7 +25,7 @@ const SKEW: Duration = Duration::hours(1);
 const ADMIN_NAME: &str = "kubernetes-admin";
 const ADMIN_GROUP: &str = "system:masters";
 
-/// All authorities have one name: clients choose their certificate by the names that the server tells.
+/// All authorities have one name: clients choose their certificate by the names that the server sends.
 pub(super) fn authority(now: OffsetDateTime) -> Result<Pair, PkiError> {
     let mut params = params("binnacle-ca", (now - SKEW).min(EARLIEST), now.max(EARLIEST) + AUTHORITY_LIFETIME);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

@@ -32,7 +32,7 @@ impl Authorization {
 }
 
 impl Default for Authorization {
-    /// Nodes by what their pods need, everybody else by roles.
+    /// Authorizes nodes by the needs of their pods, everybody else by roles.
     fn default() -> Self {
         let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();
         Self {

@@ -11,12 +11,12 @@ pub struct Generic {
     pub advertise_address: Option<IpAddr>,
     pub cors: Option<Cors>,
     pub gates: Gates,
-    /// Later versions of what the emulated release serves are served too.
+    /// Later versions of the emulated release's APIs are served too.
     pub forward_compatible: bool,
     /// APIs that `--runtime-config` names are served even where the emulated release does not have them.
     pub named_forward_compatible: bool,
     pub livez_grace_period: Duration,
-    /// Requests are sent away until the server has been ready once.
+    /// Requests are refused until the server has been ready once.
     pub refuses_until_ready: bool,
     pub priority_and_fairness: bool,
     pub external_hostname: Option<String>,

@@ -21,7 +21,7 @@ pub struct Host {
 /// and only another start reads the data that are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskFailure {
-    /// The server stops, which [`Handle::ended`](crate::Handle::ended) tells.
+    /// The server stops, and [`Handle::ended`](crate::Handle::ended) returns.
     #[default]
     StopServer,
     /// The process ends with this status.

@@ -17,12 +17,12 @@ pub struct Misc {
     pub leadership: Leadership,
     /// The files of `/var/log` are served.
     pub serves_logs: bool,
-    /// The most of a connection that was upgraded, each way.
+    /// The maximum rate of an upgraded connection, each way.
     pub connection_bytes_per_second: Option<NonZeroU64>,
     pub kubelet: binnacle_kubelet::Config,
     pub endpoint_reconciler: EndpointReconciler,
     pub service_routing: ServiceRouting,
-    /// Certificate and key by which servers of aggregated APIs know this one.
+    /// The client certificate and key for servers of aggregated APIs.
     pub proxy_client: Option<(PathBuf, PathBuf)>,
     /// The address at which other servers of the cluster reach this one, if not that of clients.
     pub peer_advertised: Option<SocketAddr>,
