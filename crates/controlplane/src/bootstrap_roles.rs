@@ -85,7 +85,7 @@ fn role_ref(object: &Value) -> Option<(&str, &str, &str)> {
     Some((role.str_at(&["apiGroup"]), role.str_at(&["kind"]), role.str_at(&["name"])))
 }
 
-/// The object with what it lacks; `None` when it lacks nothing.
+/// Returns the object with its missing parts; `None` when it lacks nothing.
 fn completed(there: &Value, wanted: &Value) -> Option<Value> {
     let mut completed = there.clone();
     let mut lacks = false;

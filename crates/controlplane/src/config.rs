@@ -38,13 +38,13 @@ pub struct Config {
     pub storage_initialization: Duration,
     /// The group versions that this server serves itself.
     pub local_apis: Vec<LocalApi>,
-    /// The way to other servers of APIs, where this one proxies to such.
+    /// The way to servers of aggregated APIs, where this one proxies to such.
     pub aggregated: Option<Arc<dyn AggregatedServers>>,
     /// Counts APIServices that are unavailable.
     pub availability: Option<AvailabilityMetrics>,
     /// Counts the addresses and ports of services.
     pub allocators: Option<AllocatorMetrics>,
-    /// Timing of the lease by which servers agree which of them elects leaders (`--coordinated-leadership-...`).
+    /// Timing of the lease whose holder elects leaders (`--coordinated-leadership-...`).
     pub leadership: Leadership,
     /// Serves custom resources; without it definitions are stored and nothing more.
     pub custom: Option<Arc<CustomResources>>,
@@ -75,7 +75,7 @@ pub enum EndpointReconciler {
     Lease,
     /// Each server, as long as there are no more than `--apiserver-count`.
     Count(usize),
-    /// Somebody else.
+    /// Nobody here: another program does.
     None,
 }
 
@@ -146,8 +146,7 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// The address of the interface by which this machine reaches others, as Go takes it from the default route;
-/// `None` on a machine without one.
+/// Returns the address of the interface of the default route, as Go finds it; `None` on a machine without one.
 pub fn default_advertise_address() -> Option<IpAddr> {
     // Connecting a datagram socket sends nothing; it only asks the routing table. The address is one for documentation.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;

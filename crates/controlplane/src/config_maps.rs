@@ -1,5 +1,5 @@
-//! Config maps in which the server tells others about itself: by which authorities and headers it knows callers (for
-//! extension API servers, which trust the same), and since when the use of legacy tokens is noted.
+//! Config maps in which the server publishes facts of its own: the authorities and headers by which it knows callers
+//! (for extension API servers, which trust the same), and the time since which the use of legacy tokens is noted.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Catalog, Context, rfc3339};
@@ -18,7 +18,7 @@ pub(crate) async fn ensure_authentication(work: &Work) -> Result<(), Status> {
     publish_authentication(&work.resources, &work.config).await
 }
 
-/// Adds what this server says of its callers to what is there: several servers may each have authorities of their own, and
+/// Adds this server's authorities and headers to those that are there: several servers may each have their own, and
 /// those that are no longer in a file may still be in use elsewhere.
 pub async fn publish_authentication(resources: &Catalog, config: &Config) -> Result<(), Status> {
     let maps = Objects::new(resources, "", "v1", "configmaps")?;

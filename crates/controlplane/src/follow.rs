@@ -62,7 +62,7 @@ impl<'a> Follow<'a> {
                     let name = |item: &WatchItem| item.entry().map(|entry| Text::new(entry.name()));
                     return Changed::Named(items.iter().filter_map(name).collect());
                 }
-                // Too slow for the window, or the cache begins anew.
+                // Too slow for the window, or the cache has read everything again.
                 Err(_) => self.watcher = None,
             }
         }

@@ -1,4 +1,4 @@
-//! The lease by which this server says that it is there (KEP-1965), and the end of leases of servers that are gone.
+//! The identity lease of this server (KEP-1965), and the deletion of leases of servers that are gone.
 
 use std::time::SystemTime;
 
@@ -81,7 +81,7 @@ pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
     }
 }
 
-/// Nobody shall look for a server that has ended.
+/// Removes the lease: nobody shall look for a server that has ended.
 pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?.delete(NAMESPACE, &work.identity.name).await
 }
@@ -120,7 +120,7 @@ fn now() -> MicroTime {
     MicroTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
-/// A lease that does not say until when it holds is over.
+/// A lease without a duration or renew time is expired.
 fn is_expired(lease: &Value, now: &MicroTime) -> bool {
     let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
     let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]);

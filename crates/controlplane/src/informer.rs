@@ -60,7 +60,7 @@ impl<H: Handler> Informer<H> {
     }
 
     /// Follows the resource until shutdown; `read` is called when everything has been read for the first time. After a
-    /// panic everything is read anew.
+    /// panic everything is read again.
     pub async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
         let read = Mutex::new(Some(read));
         supervise("informer", || {
@@ -100,7 +100,7 @@ impl<H: Handler> Informer<H> {
                     () = &mut fired => return,
                 }
             }
-            // Too slow for the window, or the cache begins anew.
+            // Too slow for the window, or the cache has read everything again.
             self.open.send_replace(false);
         }
     }
@@ -130,7 +130,7 @@ impl<H: Handler> Informer<H> {
         }
     }
 
-    /// Opens a watch and reads what is there.
+    /// Opens a watch and reads the objects that are there.
     async fn begin(&self) -> Result<(), ()> {
         let context = Context::internal("");
         let options = ListOptions { labels: self.selected.clone(), ..ListOptions::default() };

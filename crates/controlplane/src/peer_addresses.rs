@@ -16,11 +16,11 @@ use crate::start::Work;
 
 /// Below the root of all keys.
 const LEASES: &str = "peerserverleases/";
-/// Seconds after which a server that is not heard of counts as gone; half as much again as it takes to say so.
+/// The seconds after which a silent server counts as gone: half as many again as between two renewals.
 const LEASE_SECONDS: u64 = 15;
 const IDENTITY: &str = "apiserverIdentity";
 
-/// Says where this server is reached, while others may want to know.
+/// Publishes this server's address, while the gate is on.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let Some(address) = work.config.peer_address(work.resources.features()) else { return Ok(()) };
     let endpoints = endpoints(&work.resources)?;
@@ -39,7 +39,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
-/// Nobody shall look for a server that has ended.
+/// Removes the address: nobody shall look for a server that has ended.
 pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     if work.config.peer_address(work.resources.features()).is_none() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Whoever writes an admission policy or a binding must be able to read its parameters: expressions could tell them.
+//! Authors of admission policies and bindings must be able to read the parameters: expressions could reveal them.
 
 use std::sync::Arc;
 

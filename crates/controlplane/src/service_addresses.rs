@@ -21,7 +21,7 @@ use crate::random;
 
 /// The maximum number of endpoint changes that are taken off a watch at once.
 const BATCH: usize = 256;
-/// Services that nobody has asked for within this time are forgotten when others come.
+/// The time without a request after which a service is forgotten when others come.
 const UNUSED: Duration = Duration::from_secs(600);
 
 /// The address of a service that is dialed (`--enable-aggregator-routing`).
@@ -217,8 +217,8 @@ impl Known {
         Ok(slices)
     }
 
-    /// The slices if they are known and nothing was told of them since, otherwise the generation in which they are to be
-    /// listed, if a watch is open.
+    /// Returns the slices if they are known and unchanged, otherwise the generation for which they have to be listed,
+    /// if a watch is open.
     fn unchanged(&self) -> Result<Arc<[Slice]>, Option<u64>> {
         let endpoints = &mut *self.endpoints.lock();
         let Some(watcher) = &mut endpoints.watcher else { return Err(None) };
@@ -231,7 +231,7 @@ impl Known {
                     endpoints.slices = None;
                     endpoints.generation += 1;
                 }
-                // Too slow for the window, or the cache begins anew.
+                // Too slow for the window, or the cache has read everything again.
                 Poll::Ready(Err(_)) => {
                     *endpoints = Endpoints { generation: endpoints.generation + 1, ..Endpoints::default() };
                     return Err(None);

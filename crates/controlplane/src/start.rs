@@ -42,7 +42,7 @@ pub struct Step {
     done: watch::Receiver<bool>,
 }
 
-/// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
+/// Starts the loops. The objects that others depend on come first, and all else as soon as they are there.
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
     let (registrations, storage_versions) = (work.registrations.clone(), work.storage_versions.clone());
@@ -203,7 +203,7 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
 }
 
 impl Loop {
-    /// `every` so many seconds.
+    /// `every` is in seconds.
     fn repeat(name: &'static str, every: Option<u64>, ensure: Ensure) -> Self {
         Self { name, also: &[], how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None } }
     }
@@ -294,7 +294,7 @@ impl ControlPlane {
         &self.server_name
     }
 
-    /// The APIServices that are kept for what is served here.
+    /// Returns the APIServices that are kept for the served APIs.
     pub fn registrations(&self) -> &Registrations {
         &self.registrations
     }
@@ -320,7 +320,7 @@ impl ControlPlane {
 }
 
 impl Step {
-    /// A step of a part beside the control plane, and what tells that it was done.
+    /// A step of a part beside the control plane, and the sender that marks it as done.
     pub fn new(name: &'static str) -> (Self, watch::Sender<bool>) {
         let (report, done) = watch::channel(false);
         (Self { name, done }, report)

@@ -89,7 +89,7 @@ impl StorageVersions {
     }
 }
 
-/// Tells of all resources. Fails while this server has no identity, by which it is told apart from others.
+/// Publishes all resources. Fails while this server has no identity, by which its entries differ from others'.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let name = work.identity.name();
     let leases = Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?;
@@ -145,7 +145,7 @@ async fn tell(work: &Work, told: &Told) -> Result<(), Status> {
     update().await
 }
 
-/// Puts what this server says into a StorageVersion, and says whether all servers agree.
+/// Puts this server's entry into a StorageVersion, and the condition whether all servers agree.
 fn join(object: &mut Value, own: &Value, now: &str) {
     let generation = object.int_at(&["metadata", "generation"]).unwrap_or(0);
     let status = object.make_at(&["status"]);
@@ -188,8 +188,8 @@ fn join(object: &mut Value, own: &Value, now: &str) {
     status.insert("conditions", conditions);
 }
 
-/// All built-in resources that are stored, in the order of their groups and names. What several groups serve of one place is
-/// told once.
+/// All built-in resources that are stored, in the order of their groups and names. Resources that several groups serve
+/// from one place have one entry.
 fn told(served: &Served) -> Vec<Told> {
     let mut by_place: BTreeMap<Text, Vec<(GroupResource, Text, String)>> = BTreeMap::new();
     for group in served.groups() {

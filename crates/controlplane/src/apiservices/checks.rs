@@ -10,17 +10,17 @@ use binnacle_schema::Value;
 
 use crate::objects::Objects;
 
-/// The way to servers of aggregated APIs: who proxies to them knows whether one answers.
+/// The way to servers of aggregated APIs: the proxy to them knows whether one answers.
 pub trait AggregatedServers: fmt::Debug + Send + Sync {
     /// Asks the server of an APIService for the resources of its group version. `spec.service` is known to have its port
     /// and a ready endpoint.
     fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>>;
 }
 
-/// Why it is not known what a server has.
+/// Why the server's answer is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undiscovered {
-    /// The server did not answer well: the condition says how.
+    /// The server did not answer well, with the message for the condition.
     Failed(String),
     /// It could not even be asked, as its bundle of authorities cannot be read: the condition stays as it is.
     Unasked(String),
@@ -35,7 +35,7 @@ pub(super) struct ServiceReference {
 }
 
 impl ServiceReference {
-    /// `None` for what this server serves itself.
+    /// `None` for APIs that this server serves itself.
     pub(super) fn of(api_service: &Value) -> Option<Self> {
         let service = api_service.at(&["spec", "service"]).filter(|service| !service.is_null())?;
         Some(Self {

@@ -1,8 +1,8 @@
 //! Keeps an APIService for every group version that is served here.
 //!
-//! A label says how an APIService is kept: those of built-in groups are put in place once at a start, so that an
+//! A label says how an APIService is kept: those of built-in groups are created once at a start, so that an
 //! administrator may hand a group to another server while this one runs; those of custom resources always are. One
-//! without the label is nobody's business but its author's.
+//! without the label is its author's business alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ struct Kept {
 }
 
 impl Registrations {
-    /// Those of built-in groups. The group of APIServices has none itself: it is what makes them work.
+    /// The APIServices of built-in groups. The group of APIServices has none itself: it is what makes them work.
     pub(crate) fn built_in(apis: &[LocalApi]) -> Self {
         let registrations = Self::default();
         apis.iter().filter(|api| api.group != GROUP).for_each(|api| registrations.put(api, ON_START));
@@ -72,7 +72,7 @@ impl Registrations {
         self.put(api, ALWAYS);
     }
 
-    /// Takes the APIService of a group version away, unless somebody has made it their own.
+    /// Removes the APIService of a group version, unless somebody has made it their own.
     pub fn forget(&self, group: &str, version: &str) {
         let name = name(group, version);
         let mut wanted = self.0.wanted.lock();

@@ -55,7 +55,7 @@ impl Hooks for EscalationHooks {
 
 impl EscalationHooks {
     async fn check(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        // The server's own loops are among them: they repair what everybody else's rights rest on.
+        // The server's own loops are among them: they repair the roles on which everybody else's permissions rest.
         if context.user.is_in(User::MASTERS) {
             return Ok(());
         }
@@ -92,7 +92,7 @@ impl EscalationHooks {
         }
         let role = object.get("roleRef").unwrap_or(&Value::Null);
         let role = RoleRef { kind: role.str_at(&["kind"]), name: role.str_at(&["name"]) };
-        // Roles may be bound in one namespace by who may not bind them everywhere.
+        // A user may be allowed to bind roles in one namespace and not everywhere.
         let namespace = if self.kind == RbacKind::RoleBinding { context.namespace.as_str() } else { "" };
         let resource = match role.kind {
             "ClusterRole" => Some(RbacKind::ClusterRole.plural()),
@@ -111,7 +111,7 @@ impl EscalationHooks {
             return Err(Status::bad_request("Name parameter required."));
         }
         let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
-            // kube-apiserver names the resource of the request here, not that of what is missing.
+            // kube-apiserver names the resource of the request here, not that of the missing role.
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
             NoRole::Unsupported(_) => Status::unknown(500, &why.to_string()),
         })?;

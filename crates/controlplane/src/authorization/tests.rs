@@ -22,7 +22,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// With what alice holds in the namespace `n`.
+    /// Gives alice the permissions `held` in the namespace `n`.
     async fn new(held: Value) -> Self {
         let feed = OnceLock::new();
         let resources = Cluster::resources_with(|set| {
@@ -117,7 +117,7 @@ async fn roles() {
     let why = missing("*", "\"*\"");
     assert_eq!(refused(grown), (403, format!("roles.rbac.authorization.k8s.io \"same\" is forbidden: {why}")));
     rig.update("roles", "same", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await.unwrap();
-    // A role that says more than alice holds, put there by somebody else: only the garbage collector's fields may change.
+    // Of another's role with more permissions than alice's she may change only the garbage collector's fields.
     rig.create(&masters(), "roles", "n", role("strong", rules(&["*"], "secrets"))).await.unwrap();
     let labelled =
         rig.update("roles", "strong", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await;
@@ -150,7 +150,7 @@ async fn escalate_and_bind() {
     rig.create(&alice(), "roles", "n", role("more", rules(&["*"], "secrets"))).await.unwrap();
     let elsewhere = rig.create(&alice(), "roles", "m", role("more", rules(&["*"], "secrets"))).await;
     assert_eq!(refused(elsewhere).0, 403);
-    // To write a role is not to bind it.
+    // The permission to write a role is none to bind it.
     let bound = rig.create(&alice(), "rolebindings", "n", binding("b", "Role", "more", "bob")).await;
     assert!(refused(bound).1.starts_with("rolebindings.rbac.authorization.k8s.io \"b\" is forbidden: user \"alice\""));
 

@@ -1,12 +1,12 @@
-//! A binding that came to be by splitting another: on clusters from before that, what administrators did to the one holds
-//! for the other as well, so that an upgrade opens nothing that was closed.
+//! A binding that was once part of another: on older clusters the changes of administrators to the one hold for the
+//! other as well, so that an upgrade opens nothing that was closed.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_schema::Value;
 
 use crate::objects::Objects;
 
-/// Since v1.14 anonymous users see versions and health, and no longer what is served.
+/// Since v1.14 anonymous users see versions and health, but not discovery any more.
 const SOURCE: &str = "system:discovery";
 const TARGET: &str = "system:public-info-viewer";
 

@@ -23,7 +23,7 @@ pub(super) fn has_objects(object: &Value) -> bool {
 }
 
 impl Keeper<'_> {
-    /// Deletes what is left of the objects; true when nothing of the definition remains to be done.
+    /// Deletes the remaining objects; true when nothing of the definition remains to be done.
     pub(super) async fn clean_up(&mut self, objects: &Objects, definition: &Definition) -> Result<bool, Status> {
         let name = &definition.name;
         let running = Condition {

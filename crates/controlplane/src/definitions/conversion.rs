@@ -111,7 +111,7 @@ impl ConversionWebhook {
         converted_objects(&review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
 
-    /// Asks the webhook, and holds what it answers against the originals.
+    /// Calls the webhook, and checks its objects against the originals.
     async fn ask(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
         let webhook = format!("conversion webhook for {}", objects.first().map(kind_of).unwrap_or_default());
         let answered = self.call(version, objects, wanted).await;
@@ -123,7 +123,7 @@ impl ConversionWebhook {
         let invalid = |why: String| (Failure::InvalidConvertedObject, format!("{webhook} {why}"));
         let mut done = Vec::with_capacity(expected);
         for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
-            // Only this failure does not say whose it is.
+            // Only the message of this failure does not name the webhook.
             answer::check_object(&converted).map_err(|why| (Failure::InvalidConvertedObject, why))?;
             check(original, &converted, wanted, i).map_err(invalid)?;
             let restored = restore_metadata(original, &mut converted);
@@ -155,7 +155,7 @@ impl Converter for ConversionWebhook {
     }
 }
 
-/// Posts a review, and once more to a server that says when it may be asked again.
+/// Posts a review, and again to a server that asks to retry later.
 async fn post(client: &Client, document: Bytes) -> Result<Answer, WebhookError> {
     let begun = Instant::now();
     let mut attempts = 1;

@@ -116,7 +116,7 @@ mod tests {
     use super::super::testing::{custom_resources, definition};
     use super::*;
 
-    /// All resources of a catalog by the place of their values, with what discovery shows of them.
+    /// All resources of a catalog by the addresses of their values, with their descriptions in discovery.
     fn values(catalog: &Catalog) -> HashMap<Text, (*const Resource, *const ResourceDescription)> {
         let snapshot = catalog.snapshot();
         let shown = |resource: &Resource| {

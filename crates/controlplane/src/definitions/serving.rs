@@ -22,7 +22,7 @@ use super::conversion::{ConversionMetrics, ConversionWebhook};
 use super::publishing::{Change, Touched, publish};
 use crate::apiservices::Registrations;
 
-/// The rules of definitions that their conditions tell of.
+/// The rules whose violations conditions of definitions report.
 #[derive(Clone, Copy)]
 pub struct DefinitionRules {
     /// Finds the errors of a schema that is not structural.
@@ -51,7 +51,7 @@ pub struct CustomResources {
 type ServedGroups = BTreeMap<Text, BTreeMap<Text, ServedDefinition>>;
 
 struct ServedDefinition {
-    /// Tells whether anything has changed that its resources are made of.
+    /// The hash that changes with anything of which the resources are made.
     fingerprint: [u8; 32],
     terminating: Arc<AtomicBool>,
     resources: Vec<Arc<Resource>>,
@@ -75,8 +75,8 @@ impl CustomResources {
         Self { catalog, installer, kinds, rules, schemas: Schemas::new(), resolver, metrics, served: Mutex::default() }
     }
 
-    /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more; those
-    /// who watch go on, and see its objects go.
+    /// Serves a definition, new or changed. While it is terminating, no objects can be created any more; watches go on,
+    /// and see the objects go.
     pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) -> Touched {
         let fingerprint = fingerprint(definition);
         let mut served = self.served.lock();
@@ -154,7 +154,7 @@ impl CustomResources {
     }
 }
 
-/// The hash of what the resources of a definition are made of.
+/// The hash of the parts of a definition from which its resources are made.
 fn fingerprint(definition: &Definition) -> [u8; 32] {
     let Definition { uid, accepted, versions, namespaced, preserve_unknown, webhook, .. } = definition;
     let mut hash = Sha256::new();
@@ -259,7 +259,7 @@ mod tests {
             custom.serve(definition, false, &registrations);
         }
         assert_eq!(catalog.snapshot().resources().count(), 100);
-        // A request keeps what it began with.
+        // A request keeps the snapshot that it began with.
         let request = catalog.snapshot();
         let known: Vec<Weak<Resource>> = request.resources().map(Arc::downgrade).collect();
         assert!(request.resources().all(|resource| resource.message.get("spec").is_some()), "schemas are read");

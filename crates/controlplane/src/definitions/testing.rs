@@ -1,4 +1,4 @@
-//! Definitions for tests, and what serves them.
+//! Definitions for tests, and a catalog that serves them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) fn custom_resources() -> (Catalog, CustomResources) {
     (catalog, custom)
 }
 
-/// The n-th definition of the group `a.test`, whose objects have so many fields, no two definitions the same.
+/// The n-th definition of the group `a.test`, whose objects have `fields` fields, no two definitions the same.
 pub(super) fn definition(n: usize, fields: usize) -> Definition {
     let plural = format!("widgets{n}");
     let names = value!({

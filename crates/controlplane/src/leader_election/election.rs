@@ -117,14 +117,14 @@ fn is_needed(candidates: &[Candidate], lease: Option<&Value>, now: MicroTime) ->
     Ok(best(candidates).is_some_and(|best| best.name != holder))
 }
 
-/// A lease that does not say until when it holds is over.
+/// A lease without a duration or renew time is expired.
 fn is_expired(lease: &Value, now: MicroTime) -> bool {
     let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
     let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]).and_then(|seconds| u64::try_from(seconds).ok());
     renewed.zip(seconds).is_none_or(|(renewed, seconds)| !holds(renewed, Duration::from_secs(seconds), now))
 }
 
-/// Gives a lease that nobody holds to the elected; who holds it is told who would do better.
+/// Gives a free lease to the elected candidate; otherwise notes it as the preferred holder.
 fn settle(lease: &mut Value, strategy: &str, elected: Option<&str>, now: MicroTime) {
     let expired = is_expired(lease, now);
     let holder = lease.str_at(&["spec", "holderIdentity"]).to_owned();

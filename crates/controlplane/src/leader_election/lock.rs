@@ -1,4 +1,4 @@
-//! The lease by which the servers of a store agree which of them elects, held as client-go's elector holds one.
+//! The lease whose holder elects, among the servers of a store, held as client-go's elector holds one.
 
 use std::time::{Duration, Instant};
 

@@ -64,7 +64,7 @@ impl Addresses {
         Self { resources, metrics: None }
     }
 
-    /// The same, counting what services get.
+    /// The same, counting allocations.
     #[must_use]
     pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
         if let Some(metrics) = &metrics {
@@ -145,7 +145,7 @@ impl Addresses {
         }
     }
 
-    /// Gives an address back, unless it is somebody else's. What fails is left to the repair loop.
+    /// Releases an address, unless it is another service's. A failure is left to the repair loop.
     pub(crate) async fn release(&self, address: IpAddr, owner: Owner<'_>) {
         if let Err(status) = self.try_release(address, owner).await {
             tracing::warn!(%address, error = status.message(), "the address of a service could not be given back yet");
@@ -213,7 +213,7 @@ pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
         && parent("name") == owner.name
 }
 
-/// The ranges of service CIDRs that are ready and stay; one whose readiness nobody has told of counts as ready.
+/// The ranges of service CIDRs that are ready and stay; one without the condition counts as ready.
 fn usable(cidrs: &[Value], family: Family) -> Vec<AddressRange> {
     let mut ranges = Vec::new();
     for cidr in cidrs.iter().filter(|cidr| is_ready(cidr)) {

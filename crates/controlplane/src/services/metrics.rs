@@ -1,4 +1,4 @@
-//! The metric families of kube-apiserver for what services are given: cluster IPs and node ports.
+//! The metric families of kube-apiserver for allocations to services: cluster IPs and node ports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -133,14 +133,14 @@ impl AllocatorMetrics {
     }
 }
 
-/// The addresses that are given of each range, counted when somebody asks.
+/// The allocated addresses of each range, counted at each scrape.
 #[derive(Clone)]
 struct Held(Arc<Addresses>);
 
 struct Addresses {
     given: GaugeVec,
     free: GaugeVec,
-    /// Those of which addresses were given.
+    /// The ranges with allocations.
     ranges: Mutex<BTreeMap<String, AddressRange>>,
     resources: OnceLock<Catalog>,
 }

@@ -131,13 +131,13 @@ impl NodePorts {
         Self { resources, range, metrics: None, state: Mutex::new(None) }
     }
 
-    /// The same, counting what services get.
+    /// The same, counting allocations.
     #[must_use]
     pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
         Self { metrics, ..self }
     }
 
-    /// Takes ports as `plan` says; it may be asked again, when others were quicker.
+    /// Takes the ports of `plan`, which may be called again when another server was quicker.
     pub(crate) async fn take<T>(
         &self,
         dry_run: bool,
@@ -165,7 +165,7 @@ impl NodePorts {
             let planned = plan(&mut session);
             let (given, refused) = (session.given, session.refused);
             match planned {
-                // Another server may have given back what is missing here.
+                // Another server may have released the missing port.
                 Err(_) if !fresh => continue,
                 Err(status) => {
                     if let (Some(metrics), Some(scope), false) = (&self.metrics, refused, dry_run) {
@@ -189,7 +189,7 @@ impl NodePorts {
         }
     }
 
-    /// Tells how many ports are given, some of them now.
+    /// Counts the ports that are taken, those of `given` just now.
     fn count(&self, state: &State, given: &[Scope]) {
         if let Some(metrics) = &self.metrics {
             metrics.ports_given(given);
@@ -197,7 +197,7 @@ impl NodePorts {
         }
     }
 
-    /// Gives ports back. What fails is left to the repair loop.
+    /// Releases ports. A failure is left to the repair loop.
     pub(crate) async fn release(&self, ports: &[i64]) {
         if ports.is_empty() {
             return;
@@ -207,8 +207,8 @@ impl NodePorts {
         }
     }
 
-    /// Marks the ports that services have, and gives back those of `leaked` that no service has. Says which ports are
-    /// taken without belonging to a service.
+    /// Marks the ports that services have, and releases those of `leaked` that no service has. Returns the ports that
+    /// are taken without belonging to a service.
     pub(crate) async fn repair(&self, leaked: &[i64]) -> Result<Vec<i64>, Status> {
         let mut state = self.state.lock().await;
         *state = None;
@@ -241,7 +241,7 @@ impl NodePorts {
             };
             let mut taken = known.taken.clone();
             change(self.range, &mut taken);
-            // Another server may have taken what seems to be free already.
+            // Another server may have taken a port that seems to be free.
             if taken == known.taken && !fresh {
                 continue;
             }
@@ -301,7 +301,7 @@ impl NodePorts {
         Ok(Bytes::from(proto::wrap("v1", KIND, |raw| proto::encode(&object, message, raw))))
     }
 
-    /// `None` for another range, and for what cannot be read.
+    /// `None` for another range, and for an unreadable object.
     fn decode(&self, kv: &KeyValue) -> Option<Bitmap> {
         let envelope = proto::unwrap(&kv.value).ok()?;
         let snapshot = self.resources.snapshot();

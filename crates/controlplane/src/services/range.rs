@@ -7,7 +7,7 @@ use binnacle_validation::ip::Cidr;
 use super::spec::Family;
 use crate::random;
 
-/// The part at the beginning is left to who asks for certain addresses, as long as the rest lasts:
+/// The first part is reserved for requests of certain addresses, as long as the rest lasts:
 /// `min(max(16, size / 16), 256)` addresses of a range of more than 16.
 const STATIC_MIN: u128 = 16;
 const STATIC_MAX: u128 = 256;

@@ -133,7 +133,7 @@ impl<'a> Spec<'a> {
         self.ports().iter().map(node_port).filter(|port| *port != 0 && seen.insert(*port)).collect()
     }
 
-    /// The addresses that it has, `None` and what cannot be read left out.
+    /// Returns its cluster IPs, without `None` and unreadable ones.
     pub(crate) fn addresses(self) -> Vec<IpAddr> {
         if self.is_external_name() || self.is_headless() {
             return Vec::new();
