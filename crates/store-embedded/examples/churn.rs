@@ -1,5 +1,5 @@
-//! Heartbeats: few keys, written again and again, with history forgotten after a while. What matters is that disk and
-//! memory stay as they are.
+//! Heartbeats: few keys, written again and again, with history forgotten after a while. Disk and memory should stay as
+//! they are.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example churn -- DIR SECONDS KEYS RATE COMPACT_EVERY_SECONDS`
 

@@ -47,7 +47,7 @@ async fn main() {
     println!("close: {:?}", started.elapsed());
 }
 
-/// Writes so many times, to each key in turn; the keys are not in order.
+/// Makes one write for each of `turns`, to each key in turn; the keys are not in order.
 async fn fill(store: &Arc<EmbeddedStore>, count: usize, turns: Range<usize>, size: usize) {
     const WRITERS: usize = 256;
     /// A prime: all keys come up before one comes up again.

@@ -42,7 +42,7 @@ pub struct Checked {
 /// A version of an object that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedObject {
-    /// As far as it can be told: from what is left of the record, or from the version that follows it.
+    /// The key, if it is known: from the rest of the record, or from the version that follows it.
     pub key: Option<String>,
     pub revision: u64,
     /// The file of its record and the position in it. `None` for one that is lost.
@@ -153,7 +153,7 @@ fn examine(disk: &dyn Disk, index: Index, checked: &mut Checked) -> io::Result<(
         Ok(_) => {}
         Err(error) => checked.problem(format!("head: {error}")),
     }
-    // Without whole notes and records, what they say of each other proves nothing.
+    // Without whole notes and records, their differences prove nothing.
     if let Some(facts) = facts.filter(|_| checked.problems.is_empty()) {
         let kept = finish_compaction(&mut index, facts.marker).map(drop);
         if let Err(unusable) = kept.and_then(|()| facts.leases(&index).map(drop)) {
@@ -168,7 +168,7 @@ struct History<'a> {
     index: Index,
     reached: u64,
     compacted: u64,
-    /// Revisions whose records are not there or not as they were, in order.
+    /// Revisions whose records are missing or damaged, in order.
     lost: Vec<Range<u64>>,
     checked: &'a mut Checked,
 }
@@ -187,7 +187,7 @@ impl History<'_> {
                     Some((_, live)) => (live.modified, live.created),
                     None => (0, revision),
                 };
-                // Up to the compaction, what went before may have been forgotten.
+                // Up to the compaction, earlier versions may have been forgotten.
                 let differs = revision > self.compacted && (previous, created) != (put.previous, put.created);
                 if differs && !self.is_lost(put.previous, &put.key) {
                     self.checked.problem(format!(
@@ -216,7 +216,7 @@ impl History<'_> {
         Ok(())
     }
 
-    /// Notes what is missing before a revision.
+    /// Notes the records missing before a revision.
     fn follow(&mut self, revision: u64) {
         let expected = self.reached.max(self.compacted).max(FIRST_REVISION) + 1;
         if revision > self.compacted && revision != expected {
@@ -232,7 +232,7 @@ impl History<'_> {
     }
 
     fn broken(&mut self, revision: u64, key: Option<Bytes>, segment: String, at: u64) {
-        // Of a damaged record the revision may be anything.
+        // The revision of a damaged record may be anything.
         if revision == self.reached + 1 || self.reached < self.compacted {
             self.reached = self.reached.max(revision);
         }
@@ -243,7 +243,7 @@ impl History<'_> {
         self.checked.damaged(DamagedObject { key, revision, place: Some((segment, at)) });
     }
 
-    /// True when the record of a revision is known to be lost. From what follows it is known whose it was.
+    /// Returns true if the record of a revision is known to be lost. The record after it has its key.
     fn is_lost(&mut self, revision: u64, key: &Bytes) -> bool {
         if !self.lost.iter().any(|lost| lost.contains(&revision)) {
             return false;

@@ -102,7 +102,7 @@ impl Committer<'_> {
             self.tell_progress();
             let mut draft = self.draft();
             for command in commands {
-                // A lease ends in a step of its own: its keys are those that readers see, so nothing may be pending
+                // A lease ends in a step of its own: its keys are those that readers see, so no write may be pending
                 // before it, and no key may be put under it after it.
                 let alone = matches!(command, Command::Revoke { .. });
                 if alone || draft.bytes >= MAX_BATCH_BYTES {
@@ -173,7 +173,7 @@ impl Committer<'_> {
             return command.refuse(error);
         }
         match command {
-            // Whoever asked has gone: what has not been begun need not be done.
+            // The caller has gone: its write has not begun and need not.
             Command::Txn { reply, .. } if reply.is_closed() => {}
             Command::Txn { txn, reply } => match self.decide_txn(draft, txn) {
                 Ok(response) => draft.replies.push(Outcome::Txn(reply, response)),
@@ -331,7 +331,7 @@ impl State {
             self.index.delete(&key, revision)?;
             return Ok(Event::Delete { key, revision: Revision(revision), previous });
         };
-        // The index has its own copy of the key; whoever holds the event shares it.
+        // The index has its own copy of the key, which the event's holders share.
         kv.key = self.index.put(&key, Live::of(&kv))?;
         if let Some(lease) = kv.lease
             && !self.index.is_on_disk()
@@ -420,7 +420,7 @@ impl Command {
         }
     }
 
-    /// Whoever asked may have stopped waiting, which is theirs to do.
+    /// Sends the error; the caller may have stopped waiting.
     fn refuse(self, error: StoreError) {
         match self {
             Self::Txn { reply, .. } => drop(reply.send(Err(error))),

@@ -113,12 +113,12 @@ fn forget(shared: &Shared, plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// Erases records that no reader can ask for any more. When that fails, nothing else may be written before the next
-/// start has made up for it: another compaction would leave these, but take the successors by which they are
-/// recognized as forgotten.
+/// Erases records that no reader can ask for any more. After an error nothing else may be written before the next start
+/// has made up for it: another compaction would leave these, but take the successors by which they are recognized as
+/// forgotten.
 fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
     for chunk in revisions.chunks(CHUNK_ERASE) {
-        // Taken anew each time, so that closing the store need not wait for all of it.
+        // Taken again each time, so that closing the store need not wait for all of it.
         shared.disk()?.erase(chunk).map_err(|error| shared.fail(&error))?;
     }
     Ok(())
@@ -133,7 +133,7 @@ pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()>
     let shared = shared.clone();
     let erase = move || {
         let _one = one;
-        // A failure is noted for those who write; a closed store leaves the rest to the next start.
+        // Writers see the failure; a closed store leaves the rest to the next start.
         drop(erase(&shared, &leftover));
     };
     std::thread::Builder::new().name("store-erase".to_owned()).spawn(erase).map(drop)

@@ -14,7 +14,7 @@ pub use crate::log::{LogDisk, LogOptions, LogStats, SYNC_BOUNDS};
 /// The records and facts that are written in one durable step.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Encoded records by revision, ascending, without a gap to what is there.
+    /// Encoded records by revision, ascending, following the existing ones without a gap.
     pub records: Vec<(u64, Bytes)>,
     /// Small facts beside the log; `None` removes one.
     pub meta: Vec<(Bytes, Option<Bytes>)>,

@@ -68,7 +68,7 @@ pub(crate) type Visit<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 'a;
 // === impl Index ===
 
 impl Index {
-    /// The same, to be filled with all that is on disk. It is to be empty.
+    /// Prepares this empty index to be filled from the disk.
     pub(crate) fn loading(self) -> Loading {
         match self {
             Self::Memory(_) => Loading::Memory(loading::Gathered::default()),

@@ -30,7 +30,7 @@ impl Leases {
         self.by_deadline.insert((deadline, id));
     }
 
-    /// Forgets a lease; its keys are deleted by whoever ends it.
+    /// Forgets a lease; the caller deletes its keys.
     pub(crate) fn remove(&mut self, id: i64) {
         if let Some(lease) = self.by_id.remove(&id) {
             self.by_deadline.remove(&(lease.deadline, id));

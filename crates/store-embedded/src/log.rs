@@ -254,7 +254,7 @@ impl Drop for LogDisk {
         self.inner.signal.lock().stop = true;
         self.inner.wake.notify_all();
         if let Some(mover) = self.mover.lock().take() {
-            // A panic in it was told where it happened.
+            // A panic in it was logged where it happened.
             let _ = mover.join();
         }
         self.inner.spares.remove_all(&*self.inner.files);

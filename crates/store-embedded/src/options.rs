@@ -17,8 +17,8 @@ pub struct Options {
     /// The revision of a new store: its first write gets the next one, and everything up to it counts as compacted. For
     /// data from elsewhere, of which clients have seen revisions already. An existing store ignores it.
     pub first_revision: u64,
-    /// Holds neither objects nor keys in memory, but looks for them on disk each time (in a directory `index` that is
-    /// made anew): for tools, whose memory must not grow with the store. Such a store counts the keys beyond a limit
+    /// Holds neither objects nor keys in memory, but looks for them on disk each time (in a directory `index` that each
+    /// start makes): for tools, whose memory must not grow with the store. Such a store counts the keys beyond a limit
     /// only as far as one.
     pub lean: bool,
     pub watch: WatchOptions,

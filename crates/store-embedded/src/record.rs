@@ -65,7 +65,7 @@ pub(crate) fn encode_delete(revision: u64, deletions: &[Deletion]) -> Bytes {
     seal(buf)
 }
 
-/// Reads a record back. Keys and values are slices of `bytes`. The error says what is wrong.
+/// Reads a record back. Keys and values are slices of `bytes`. The error is a message.
 pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
     let damaged = |what: &str| format!("revision {revision}: {what}");
     let mut reader = Reader { bytes, at: 0 };
@@ -93,7 +93,7 @@ pub(crate) struct Seen {
     pub(crate) deletion: bool,
 }
 
-/// Looks at the beginning of a record, whose checksum somebody else compares.
+/// Looks at the beginning of a record, whose checksum the caller compares.
 pub(crate) fn peek(bytes: &[u8]) -> Option<Seen> {
     let revision = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
     Some(Seen { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })

@@ -26,7 +26,7 @@ pub(crate) struct Hub(WatchedRanges<Watcher>);
 
 pub(crate) struct Watcher {
     range: Range<Bytes>,
-    /// Events up to here are not wanted.
+    /// The revision up to which events are not delivered.
     after: u64,
     options: WatchOptions,
     /// The newest event of this watch that the store has, whether the stream got to it or not.
@@ -154,7 +154,7 @@ impl WatchControl for Control {
 }
 
 impl Control {
-    /// Events reach the watcher before the revision is advanced, so what is read in this order covers `current`.
+    /// Events reach the watcher before the revision is advanced, so `last_event`, read after it, covers `current`.
     fn now(&self) -> Result<Barrier, StoreError> {
         let current = self.shared.current();
         let last_event = Revision(self.watcher.last_event.load(Ordering::Acquire));
@@ -168,12 +168,12 @@ impl Control {
 // === impl Hub ===
 
 impl Hub {
-    /// Offers the events of one revision to those who watch their keys.
+    /// Offers the events of one revision to the watchers of their keys.
     pub(crate) fn dispatch(&self, revision: u64, events: &[Event], wakers: &mut Wakers) {
         self.0.dispatch(events, |watcher, share| watcher.offer(revision, share, wakers));
     }
 
-    /// Tells watchers without events that nothing is outstanding up to `revision`.
+    /// Sends progress up to `revision` to watchers without events.
     pub(crate) fn tell_progress(&self, revision: u64, wakers: &mut Wakers) {
         for watcher in self.0.iter() {
             watcher.progress(revision, wakers);

@@ -127,7 +127,7 @@ async fn torn() -> (SimFiles, Model) {
     (files, model)
 }
 
-/// Nothing can be made any more: what is to be deleted goes over what was never finished.
+/// No file can be made any more: deletions overwrite an unfinished frame.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deletions_need_no_room_behind_an_unfinished_write() {
     let run = |at: Option<u64>, fault: Fault, full: bool| async move {
@@ -192,7 +192,7 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     }
 }
 
-/// Rewriting fails for a while: it is tried again, and the store is ready when nothing is to be rewritten any more.
+/// Rewriting fails for a while: it is tried again, and the store is ready when no segment needs it any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_of_rewriting_passes() {
     let files = SimFiles::default();

@@ -1,4 +1,4 @@
-//! A check names what is damaged and goes on behind it.
+//! A check names the damage and goes on behind it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
     assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
     assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
-    // Without any head nothing is told apart from a user's bytes.
+    // Without any head frames cannot be told from a user's bytes.
     for path in segments(dir.path()) {
         change(&path, |bytes| bytes[30] ^= 1);
     }
@@ -132,7 +132,7 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     );
 }
 
-/// A record that is damaged is not given a frame of its own that says it is whole: its segment stays as it is.
+/// Rewriting does not give a damaged record a whole frame: its segment stays as it is.
 #[tokio::test]
 async fn what_is_damaged_is_not_rewritten() {
     let dir = tempfile::tempdir().expect("a directory");

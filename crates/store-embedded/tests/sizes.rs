@@ -66,7 +66,7 @@ async fn values_of_all_sizes_stay_within_the_bound() {
     }
 }
 
-/// Compares what the files take with the most that had to be kept a short while ago.
+/// Compares the size of the files with the most that had to be kept a short while ago.
 fn watch_bound(store: &EmbeddedStore, dir: &Path, largest: u64, stop: &AtomicBool) {
     let mut needed = VecDeque::new();
     while !stop.load(Ordering::Relaxed) {

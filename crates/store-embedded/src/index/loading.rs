@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// Puts and deletions, in order: what is gathered is what an ordered index has after the same.
+    /// After puts and deletions, in order, gathered keys are the same as those of an ordered index.
     #[test]
     fn what_was_gathered_is_in_order_and_complete() {
         let count = MANY as u64 + 1000;

@@ -1,4 +1,4 @@
-//! Sorted rows in a file that nobody needs after the process: the newest of them in memory, the others in a `redb` table.
+//! Sorted rows in a file that is of no use after the process: the newest in memory, the others in a `redb` table.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -117,7 +117,7 @@ mod tests {
             }
         }
         let now = trouble.now.lock();
-        // Told at 0, 60 and 120 seconds.
+        // Logged at 0, 60 and 120 seconds.
         assert_eq!((now.told, now.untold), (Some(begun + Duration::from_secs(120)), 29));
     }
 }

@@ -310,7 +310,7 @@ fn put_note(out: &mut Vec<u8>, name: &[u8], value: Option<&Bytes>) {
     out.put_slice(value.map_or(&[], |value| value));
 }
 
-/// Changes notes as a frame, or a head, says; `None` when the bytes are no notes.
+/// Applies the changes of a frame, or a head, to notes; `None` when the bytes are no notes.
 pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
     for (name, value) in each_note(&mut bytes)? {
         match value {

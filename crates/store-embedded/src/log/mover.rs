@@ -262,7 +262,7 @@ fn install(inner: &Inner, mut segment: Segment) {
         let died = std::mem::take(&mut moving.died);
         let range = moving.range.clone();
         let few = died.len() <= TURN;
-        // Writers are not to wait for many.
+        // Writers must not wait for many.
         let waiting = few.then_some(table);
         for revision in died {
             if let Some(n) = segment.records.find(revision) {

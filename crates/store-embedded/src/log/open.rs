@@ -144,7 +144,7 @@ pub(crate) fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Se
 #[error("the log has format {0}")]
 pub(crate) struct UnknownFormat(pub(crate) u32);
 
-/// Reads the last segment as far as it was acknowledged, and keeps what comes behind.
+/// Reads the last segment up to its acknowledged end, and keeps the frames behind it.
 fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes: &mut Notes) -> io::Result<Tail> {
     let Some(segment) = segments.last_mut() else { return Ok(Tail::default()) };
     let mut walk = Walk::new(store, segment, segment.file.size()?);
@@ -268,7 +268,7 @@ impl Walk {
         walk
     }
 
-    /// Through a file of which nothing else is known.
+    /// A walk through a file of which nothing else is known.
     pub(crate) fn over(store: StoreId, cover: Cover, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
         Self { store, cover, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
     }
@@ -356,7 +356,7 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// Files as a start may find them when what they stand for could not be removed yet: first, last and generation.
+    /// Files as a start may find them when the replaced ones could not be removed yet: first, last and generation.
     #[test]
     fn later_generations_stand_for_what_they_cover() {
         type Names = &'static [(u64, u64, u64)];

@@ -39,7 +39,7 @@ pub(crate) struct Records {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) total: u64,
-    /// Of records that nobody can ask for.
+    /// Bytes of dead puts: nobody can ask for them.
     pub(crate) dead_puts: u64,
     /// The same of deletions, which have to stay while an older segment has a dead put.
     pub(crate) dead_deletions: u64,

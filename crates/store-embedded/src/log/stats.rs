@@ -15,7 +15,7 @@ pub struct LogStats {
     pub segments: u64,
     /// Bytes of records that are live or kept history.
     pub needed_bytes: u64,
-    /// Bytes of records that nobody can ask for and that are still there.
+    /// Bytes of dead records that are still there.
     pub dead_bytes: u64,
     /// Bytes that all files take.
     pub disk_bytes: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Counters {
     pub(crate) failures: AtomicU64,
     pub(crate) full: AtomicBool,
     pub(crate) delay_micros: AtomicU64,
-    /// The log takes more than twice what it needs, and two segments.
+    /// True while the log takes more than its bound: twice the needed bytes, and two segments.
     over: AtomicBool,
     /// Bytes of the file that a segment is being rewritten into.
     pub(crate) moving_bytes: AtomicU64,

@@ -1,5 +1,5 @@
-//! The end of the log: one frame for each group of writes, durable before anybody is told; a new segment when the old one
-//! is full, or when it failed.
+//! The end of the log: one frame for each group of writes, durable before anybody gets a reply; a new segment when the
+//! old one is full, or when it failed.
 
 use std::io;
 use std::sync::Arc;
@@ -109,8 +109,8 @@ impl Writer {
         if writer.broken {
             tracing::warn!(segment = writer.number, at = writer.end.at, "left out a write that was never finished");
         }
-        // They were read, but whether they are durable the process that wrote them did not live to see; and a sync that
-        // failed is not told again. So their bytes are written again, which needs no room, or else all of them elsewhere.
+        // They can be read, but their process did not live to see whether they are durable; and a failed sync is
+        // reported only once. So their bytes are written again, which needs no room, or else all of them elsewhere.
         let unconfirmed = &pending.tail.unconfirmed;
         match writer.write_again(unconfirmed) {
             Ok(()) => unconfirmed.iter().try_for_each(|(header, frame)| writer.adopt(inner, header, frame))?,
@@ -207,7 +207,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Lets readers find what is durable now.
+    /// Lets readers find the records that are durable now.
     fn publish(&self, inner: &Inner, at: u64, places: &[(u64, usize, &Bytes)], meta: &[(Bytes, Option<Bytes>)]) {
         if !meta.is_empty() {
             let mut notes = inner.notes.lock();
@@ -227,7 +227,7 @@ impl Writer {
         }
     }
 
-    /// It is only a lower bound of what is there, so that a failure harms nothing.
+    /// Notes the end of the log, which is only a lower bound, so that a failure harms nothing.
     fn note_acknowledged(&mut self) {
         let to = Acknowledged { sequence: self.sequence, revision: self.next_revision - 1, segment: self.number };
         if let Err(error) = self.head.advance(to) {
@@ -235,11 +235,11 @@ impl Writer {
         }
     }
 
-    /// Begins a segment. It cuts off what the one before has behind its end.
+    /// Begins a segment, which cuts off the bytes behind the end of the one before.
     fn roll(&mut self, inner: &Inner, room: u64) -> io::Result<()> {
         let notes = inner.notes.lock().clone();
         let head = head_of(self.store, self.number + 1, self.next_revision, self.sequence, self.end, notes);
-        // From when the new segment may be found under its name, the old one ends where that says.
+        // Once the new segment may be found under its name, its head determines the end of the old one.
         let was_whole = !std::mem::replace(&mut self.broken, true);
         let segment = begin_with_room(inner, &head, room)?;
         self.number += 1;
@@ -250,7 +250,7 @@ impl Writer {
         let mut table = inner.table.write();
         if let Some(sealed) = table.segments.last_mut() {
             sealed.records.shrink();
-            // The room that it has no use for; a file that failed is not touched again.
+            // Returns its unused room; a file that failed is not touched again.
             if was_whole && old.set_len(old_end.at).is_ok() {
                 sealed.allocated = old_end.at;
             }
@@ -277,7 +277,7 @@ impl Writer {
         self.file.sync_data()
     }
 
-    /// Goes on behind a frame that is there.
+    /// Goes on behind an existing frame.
     fn adopt(&mut self, inner: &Inner, header: &FrameHeader, frame: &Bytes) -> io::Result<()> {
         let places =
             record_places(frame, header).ok_or_else(|| super::damaged("a frame that was whole is not".to_owned()))?;
@@ -296,7 +296,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what an earlier process wrote to a new place.
+    /// Writes a frame of an earlier process to a new place.
     fn rewrite(&mut self, inner: &Inner, header: &FrameHeader, frame: &Bytes) -> io::Result<()> {
         let damaged = || super::damaged("a frame that was whole is not".to_owned());
         let mut notes = frame.get(FRAME_HEADER..FRAME_HEADER + header.notes as usize).ok_or_else(damaged)?;

@@ -58,7 +58,7 @@ enum What {
 // === impl Recording ===
 
 impl Recording {
-    /// True when processes can be recorded here. Says so when not: the test does without.
+    /// Returns true if processes can be recorded here, and prints so if not: the test does without.
     pub(crate) fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         seccomp::available(&AVAILABLE, SCRIPT, &["/dev/null", "/"], "nothing can be recorded")
@@ -77,7 +77,7 @@ impl Recording {
         recorded
     }
 
-    /// Reads what a recorder wrote; an entry that is not whole ends it.
+    /// Reads the file of a recorder up to the first entry that is not whole.
     pub(crate) fn read(record: &Path) -> Self {
         let bytes = std::fs::read(record).expect("a record");
         let (mut calls, mut rest) = (Vec::new(), &bytes[..]);
@@ -96,7 +96,7 @@ impl Recording {
         self.calls.len()
     }
 
-    /// The lines that the process had said before a call.
+    /// The lines that the process had printed before a call.
     pub(crate) fn said(&self, before: usize) -> impl Iterator<Item = &str> {
         self.calls[..before].iter().filter_map(|call| match &call.what {
             What::Say(text) => Some(text.as_str()),
@@ -104,8 +104,8 @@ impl Recording {
         })
     }
 
-    /// Fills an empty directory with what a power cut before a call could have left: all that was synced, and of the rest
-    /// what chance has it.
+    /// Fills an empty directory with files that a power cut before a call could have left: all synced changes, and a
+    /// random part of the others.
     pub(crate) fn cut(&self, before: usize, rng: &mut Rng, dir: &Path) {
         let calls = &self.calls[..before];
         // A sync has done its work when its thread goes on.
@@ -268,7 +268,7 @@ impl Contents {
         }
     }
 
-    /// With some of what was not synced, page by page.
+    /// With some of the unsynced bytes, page by page.
     fn cut(&self, rng: &mut Rng) -> Self {
         let mut left = Self { pending: Vec::new(), ..self.clone() };
         let everything = rng.below(4);

@@ -60,11 +60,11 @@ pub(crate) enum Fault {
     RefusedFromNowOn(i32),
     /// A write is done in part and refused.
     Short,
-    /// A sync fails, and what it should have made durable never will be, although it can be read.
+    /// A sync fails, and its bytes never will be durable, although they can be read.
     Dropped,
     /// Power goes before it; nothing answers any more.
     CutBefore,
-    /// Power goes after it, before anybody is told.
+    /// Power goes after it, before anybody gets an answer.
     CutAfter,
 }
 
@@ -106,7 +106,7 @@ impl SimFiles {
         self.inner.lock().space = space;
     }
 
-    /// A segment of which a write or a sync had failed when it was written to.
+    /// Returns a segment that was written to after one of its writes or syncs had failed.
     pub(crate) fn written_after_failure(&self) -> Option<String> {
         self.inner.lock().written_after_failure.clone()
     }
@@ -221,7 +221,7 @@ impl Files for SimFiles {
     fn sync_dir(&self) -> io::Result<()> {
         let mut inner = self.inner.lock();
         let fault = inner.begin()?;
-        // File systems keep names in a journal, which does not forget what it could not write.
+        // File systems keep names in a journal, which does not forget changes that it could not write.
         if fault != Some(Fault::Dropped) {
             for change in std::mem::take(&mut inner.changes) {
                 change.apply(&mut inner.durable_names);
@@ -316,7 +316,7 @@ impl LogFile for Handle {
 // === impl Inner ===
 
 impl Inner {
-    /// Says what goes wrong with this operation, if it takes place at all.
+    /// Returns the fault of this operation, or fails if it does not take place at all.
     fn begin(&mut self) -> io::Result<Option<Fault>> {
         self.alive()?;
         let number = self.operations;

@@ -1,4 +1,4 @@
-//! A process that writes to a store and says what it does, and what must hold of the store after its end.
+//! A process that writes to a store and reports its work, and checks of the store after its end.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,7 +18,7 @@ const DIR: &str = "BINNACLE_KILL_DIR";
 const CLIENTS: usize = 8;
 const KEYS: u64 = 5;
 
-/// True in the process that is to be ended: it has no tests to run.
+/// Returns true in the process that will be killed: it has no tests to run.
 pub(crate) fn is_running() -> bool {
     std::env::var(DIR).is_ok()
 }

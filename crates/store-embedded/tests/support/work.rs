@@ -1,4 +1,4 @@
-//! Random work: what to do next, decided by a seed and by what the model holds.
+//! Random work, decided by a seed and by the contents of the model.
 
 use binnacle_store::{Expect, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use bytes::Bytes;
