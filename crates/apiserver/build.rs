@@ -28,7 +28,7 @@ fn asked() -> (String, &'static str) {
             println!("cargo::rerun-if-changed={}", log.display());
         }
     }
-    // Of a build that is not released, this would soon be wrong.
+    // For a build that is not released this would soon be wrong.
     if std::env::var("PROFILE").is_ok_and(|profile| profile != "release") {
         return (commit, "");
     }

@@ -78,7 +78,7 @@ use crate::stand_in::{self, StandInError};
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
-/// Why the server cannot start.
+/// An error that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartFailure {
     #[error(transparent)]

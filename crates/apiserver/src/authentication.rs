@@ -27,7 +27,7 @@ use crate::issuers::MadeIssuers;
 use crate::settings;
 use crate::signing::Signing;
 
-/// Why callers cannot be found out as the flags want.
+/// An error that keeps the server from authenticating requests as the flags want.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthenticationError {
     #[error(transparent)]

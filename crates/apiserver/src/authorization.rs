@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use crate::identity::identity;
 use crate::settings::{Authorization, Source};
 
-/// Why the server cannot decide anything.
+/// An error that keeps the server from authorizing requests.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct AuthorizationError(String);

@@ -15,7 +15,7 @@ use crate::authentication::audiences;
 use crate::identity::identity;
 use crate::settings;
 
-/// Why issuers cannot be used.
+/// An error of issuers that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssuersError {
     #[error("failed to load authentication configuration from file {}: {why}", go_quote(path))]

@@ -26,7 +26,7 @@ pub struct Handle {
     task: JoinHandle<()>,
 }
 
-/// Why a server cannot start.
+/// An error that keeps a server from starting.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct StartError(#[from] StartFailure);

@@ -20,7 +20,7 @@ const MIN_SECONDS: i64 = 600;
 /// The maximum age in seconds of a discovered key set whose keys never change.
 const MAX_AGE: u64 = 3600;
 
-/// Why no signer can be used.
+/// An error of a signer that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SigningError {
     #[error("while setting up external-jwt-signer: {0}")]

@@ -14,7 +14,7 @@ use crate::settings::{Etcd, Storage};
 /// The time in which a stand-in answers. A server that takes longer is an etcd that is slow or not there yet.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why a stand-in cannot be used.
+/// An error of a stand-in that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the etcd at {0} is a stand-in that keeps nothing: it cannot be one of several, nor stand beside other stores")]
 pub(crate) struct StandInError(String);

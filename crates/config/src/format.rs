@@ -15,7 +15,7 @@ pub struct Format {
     pub fields: fn(Types) -> Vec<Field>,
 }
 
-/// Why a text is no configuration, in kube-apiserver's words.
+/// An error of a text that is no configuration, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(pub String);

@@ -32,7 +32,7 @@ pub fn identity_lease_name(hostname: Option<&str>) -> String {
 }
 
 impl Identity {
-    /// Of a server on this machine, or on one called `hostname`.
+    /// The identity of a server on this machine, or on one called `hostname`.
     pub(crate) fn of(hostname: Option<&str>) -> Self {
         match hostname {
             Some(hostname) => Self::new(hostname),

@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Of all objects, those with the labels that were asked for, for as long as they have them.
+    /// The handler gets the objects with the selected labels, for as long as they have them.
     #[tokio::test]
     async fn selecting() {
         let resources = Cluster::resources();

@@ -16,7 +16,7 @@ pub use private_key::PrivateKey;
 pub use public_key::{PublicKey, parse_key_set};
 pub use token::{Token, TokenError};
 
-/// Why bytes are no key that can be used.
+/// An error of bytes that are no usable key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyError(pub String);

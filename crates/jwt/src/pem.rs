@@ -8,7 +8,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{KeyError, PrivateKey, PublicKey};
 
-/// Why a file of keys cannot be used.
+/// An error of a file of keys that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     #[error("{}", read_error(path, error))]

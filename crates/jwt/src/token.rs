@@ -19,7 +19,7 @@ pub struct Token<'a> {
     message: &'a str,
 }
 
-/// Why a token cannot be verified.
+/// An error of a token that cannot be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error("go-jose/go-jose: unknown/unsupported algorithm")]

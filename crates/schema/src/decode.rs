@@ -37,7 +37,7 @@ pub struct Decoded {
     pub empties: Empties,
 }
 
-/// Why nothing could be decoded; displays itself in kube-apiserver's words.
+/// An error of a document that cannot be decoded; displays itself in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error(transparent)]

@@ -16,7 +16,7 @@ pub use write::{to_string, write, write_item};
 use crate::findings::Finding;
 use crate::{Limits, TooManyElements, Value};
 
-/// Why a text is no YAML document that can be read; displays itself in Go's words.
+/// An error of a text that is no readable YAML document; displays itself in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum YamlError {
     /// The parser's error, `yaml: line 3: did not find expected key`, or a value that JSON cannot have.

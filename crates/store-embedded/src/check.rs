@@ -88,7 +88,7 @@ pub fn check(dir: &Path) -> Result<Checked, OpenError> {
     Ok(all)
 }
 
-/// The same of a log that is damaged, as far as it can be read.
+/// The same for a damaged log, as far as it can be read.
 fn examine_files(files: &dyn Files, index: Index, checked: &mut Checked) -> Result<(), Unusable> {
     // The notes of a damaged log are known only at its end.
     let notes = survey(files, &mut |_| Ok(()))?;

@@ -1,9 +1,9 @@
-//! Why a store could not be opened.
+//! Errors of opening a store.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a store could not be opened. Nothing on disk has been changed by the attempt that matters to the next one.
+/// An error of opening a store. The attempt has changed nothing on disk that matters to the next one.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process (or another store of this one) has the directory.

@@ -62,7 +62,7 @@ pub(crate) struct Inner {
     counters: Counters,
     /// The state that was found, until the log is written to for the first time.
     found: Mutex<Option<Pending>>,
-    /// Of rewriting.
+    /// Failures of rewriting.
     trouble: BackgroundFailure,
     /// A rewritten segment whose name is not durable yet.
     unsettled: Mutex<Option<mover::Rewritten>>,

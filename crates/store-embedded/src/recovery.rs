@@ -30,7 +30,7 @@ const CHUNK_RECORDS: usize = 1024;
 const FORMAT_KEY: &[u8] = b"format";
 const LEASE_PREFIX: &[u8] = b"lease/";
 
-/// Why the contents of a disk cannot be used.
+/// The error of a disk whose contents cannot be used.
 #[derive(Debug)]
 pub(crate) enum Unusable {
     Damaged(String),

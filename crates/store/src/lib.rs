@@ -257,7 +257,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Why a value is no object. One that is encrypted, where nothing decrypts, is known by how it begins.
+    /// Returns the error for a value that is no object. An encrypted one, where nothing decrypts, has a known prefix.
     pub fn no_object(kv: &KeyValue, why: String) -> Self {
         let key = String::from_utf8_lossy(&kv.key).into_owned();
         if kv.value.starts_with(b"k8s:enc:") {

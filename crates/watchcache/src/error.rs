@@ -1,4 +1,4 @@
-//! Why a read or a watch cannot be served from the cache.
+//! Errors of reads and watches that the cache cannot serve.
 
 use binnacle_store::{Revision, StoreError};
 

@@ -58,7 +58,7 @@ pub(crate) enum Mode {
     Behind { next: u64 },
 }
 
-/// Why a watch does not go on.
+/// The reason for the end of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
     Gap,

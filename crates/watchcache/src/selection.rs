@@ -25,7 +25,7 @@ pub struct Selection {
     namespace: Option<Text>,
     name: Option<Text>,
     labels: LabelSelector,
-    /// The same, where there are many.
+    /// The label requirements by key, where there are many.
     label_terms: Option<LabelTerms>,
     /// The terms besides `namespace` and `name`: one for each field.
     fields: Vec<FieldTerms>,

@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     initialized: AtomicBool,
     /// There while the store is followed.
     pub(crate) control: ArcSwapOption<Box<dyn WatchControl>>,
-    /// Why the store is not followed, and since when.
+    /// The error that keeps the cache from following the store, and the time of the first one.
     pub(crate) trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
     pub(crate) counters: Counters,
     pub(crate) waits: Distribution,

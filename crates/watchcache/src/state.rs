@@ -20,7 +20,7 @@ pub(crate) struct State {
     pub(crate) changed: Revision,
     /// About how much memory the objects take.
     pub(crate) bytes: usize,
-    /// Of their stored forms alone.
+    /// The bytes of their stored forms alone.
     pub(crate) value_bytes: usize,
     /// Counts the times when everything was read again and the state before may have been of another past.
     pub(crate) era: u64,

@@ -9,7 +9,7 @@ use binnacle_registry::{MediaType, Uncached};
 
 #[derive(Clone, Debug)]
 pub struct Storage {
-    /// As it was given; none means the default place, or none at all when everything is ephemeral.
+    /// The directory as it was given; `None` means the default one, or none at all when everything is ephemeral.
     pub data_dir: Option<PathBuf>,
     pub ephemeral: bool,
     pub etcd: Option<Etcd>,

@@ -117,7 +117,7 @@ async fn roles() {
     let why = missing("*", "\"*\"");
     assert_eq!(refused(grown), (403, format!("roles.rbac.authorization.k8s.io \"same\" is forbidden: {why}")));
     rig.update("roles", "same", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await.unwrap();
-    // Of another's role with more permissions than alice's she may change only the garbage collector's fields.
+    // Alice may change only the garbage collector's fields of a stronger role than hers.
     rig.create(&masters(), "roles", "n", role("strong", rules(&["*"], "secrets"))).await.unwrap();
     let labelled =
         rig.update("roles", "strong", |role| drop(role.make_at(&["metadata", "labels"]).insert("a", "b"))).await;
@@ -139,7 +139,7 @@ async fn aggregation_needs_everything() {
                aggregationRule";
     assert_eq!(refused(rig.create(&alice(), "clusterroles", "", aggregated()).await), (403, why.to_owned()));
     rig.create(&masters(), "clusterroles", "", aggregated()).await.unwrap();
-    // Nor may the rule be taken away.
+    // The rule cannot be removed either.
     let drop_rule = |role: &mut Value| drop(role.make_object().remove("aggregationRule"));
     assert_eq!(refused(rig.update("clusterroles", "sum", drop_rule).await), (403, why.to_owned()));
 }

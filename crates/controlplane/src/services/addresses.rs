@@ -33,7 +33,7 @@ pub(crate) struct Owner<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Why no address could be had.
+/// The error of an address that could not be had.
 #[derive(Debug)]
 pub(crate) enum AddressError {
     Full,

@@ -13,7 +13,7 @@ use super::spec::{Family, NONE, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_ST
 pub(crate) struct Families(Vec<Family>);
 
 impl Families {
-    /// Of the service CIDRs of the flags.
+    /// With the families of the flags' service CIDRs.
     pub(crate) fn new(configured: impl IntoIterator<Item = Family>) -> Self {
         let mut families = Vec::new();
         for family in configured {

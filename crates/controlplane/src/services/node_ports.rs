@@ -38,14 +38,14 @@ pub(crate) struct NodePorts {
     resources: Catalog,
     range: PortRange,
     metrics: Option<AllocatorMetrics>,
-    /// As last read or written; `None` before.
+    /// The state as last read or written; `None` before.
     state: Mutex<Option<State>>,
 }
 
 #[derive(Clone)]
 struct State {
     taken: Bitmap,
-    /// Of the stored object; `None` when there is none yet.
+    /// The revision of the stored object; `None` when there is none yet.
     revision: Option<Revision>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Session<'a> {
     refused: Option<Scope>,
 }
 
-/// Why a port could not be had.
+/// The error of a port that could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortError {
     Full,

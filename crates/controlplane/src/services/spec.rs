@@ -57,7 +57,7 @@ impl Family {
 pub(crate) struct Spec<'a>(&'a Value);
 
 impl<'a> Spec<'a> {
-    /// Of a whole service.
+    /// The spec of a whole service.
     pub(crate) fn of(service: &'a Value) -> Self {
         static NULL: Value = Value::Null;
         Self(service.get("spec").unwrap_or(&NULL))

@@ -64,7 +64,7 @@ pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
     indent_at(compact, 0, out);
 }
 
-/// As [`indent`], of a part that stands so deep in a document. Its first line is where the caller is.
+/// As [`indent`], for a part at this depth of a document. Its first line is where the caller is.
 pub fn indent_at(compact: &[u8], mut depth: usize, out: &mut Vec<u8>) {
     let mut in_string = false;
     let mut bytes = compact.iter().copied().peekable();

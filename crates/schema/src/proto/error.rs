@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::TooManyElements;
 
-/// Why bytes could not be read.
+/// An error of bytes that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtoError {
     /// A record goes on beyond the end.

@@ -9,7 +9,7 @@ use super::wire::{DELIMITED, FIXED64, Key, Reader, VARINT};
 use crate::TooManyElements;
 use crate::types::{Message, Ty};
 
-/// Why a reader in schema order ended early.
+/// The reason for which a reader in schema order ended early.
 pub(super) enum Stop {
     Error(ProtoError),
     /// The bytes are well formed so far, but not in the order in which the encoder writes them.

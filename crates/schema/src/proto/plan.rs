@@ -204,7 +204,7 @@ impl Rule {
 
 impl FieldPlan {
     fn new(field: &Field) -> Self {
-        // Of slices and maps the zero value is nil.
+        // The zero value of slices and maps is nil.
         let by_value =
             matches!(Shape::of(&field.ty), Shape::One(ty) if !matches!(ty, Ty::StaticWrappedList(_) | Ty::Bytes));
         let absent = match (field.presence, by_value) {

@@ -63,7 +63,7 @@ pub(crate) struct Head {
     pub(crate) notes: Notes,
 }
 
-/// Why a head cannot be used.
+/// The error of a head that cannot be used.
 #[derive(Debug)]
 pub(crate) enum BadHead {
     Damaged(String),

@@ -41,7 +41,7 @@ pub(crate) struct Usage {
     pub(crate) total: u64,
     /// Bytes of dead puts: nobody can ask for them.
     pub(crate) dead_puts: u64,
-    /// The same of deletions, which have to stay while an older segment has a dead put.
+    /// Bytes of dead deletions, which have to stay while an older segment has a dead put.
     pub(crate) dead_deletions: u64,
 }
 

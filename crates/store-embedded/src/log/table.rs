@@ -35,7 +35,7 @@ impl Default for Table {
 impl Table {
     /// Returns the index of the segment that has a revision.
     fn segment_of(&self, revision: u64) -> Option<usize> {
-        // Of segments that begin at one revision all but the last one are empty.
+        // All but the last of the segments that begin at one revision are empty.
         self.segments.partition_point(|segment| segment.next_revision <= revision).checked_sub(1)
     }
 

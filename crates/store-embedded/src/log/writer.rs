@@ -40,7 +40,7 @@ pub(crate) struct Writer {
 /// Memory that stays in use for frames between large ones.
 const FRAME_KEPT: usize = 1 << 20;
 
-/// Why a frame was not written.
+/// The error of a frame that was not written.
 enum Failed {
     /// Before anything was written of it.
     Begin(io::Error),
