@@ -1,5 +1,5 @@
-//! Heartbeats: few keys, written again and again, with history forgotten after a while. What matters is that disk and
-//! memory stay as they are.
+//! Heartbeats: few keys, written again and again, with history forgotten after a while. Disk and memory should stay as
+//! they are.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example churn -- DIR SECONDS KEYS RATE COMPACT_EVERY_SECONDS`
 
@@ -57,7 +57,7 @@ async fn main() {
     store.close().await;
 }
 
-/// What the files occupy; the journal has holes.
+/// Returns the bytes on disk of all files; the journal has holes.
 fn size(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

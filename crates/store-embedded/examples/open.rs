@@ -1,4 +1,4 @@
-//! What a store costs to open and to keep: time and memory, with N objects in no particular order.
+//! The cost of opening and keeping a store: time and memory, with N objects in no particular order.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example open -- DIR fill N VALUE_BYTES [UPDATES]`, then, in a process
 //! of its own so that memory means something, `... -- DIR`. After half of the updates everything before them is compacted:
@@ -47,7 +47,7 @@ async fn main() {
     println!("close: {:?}", started.elapsed());
 }
 
-/// Writes so many times, to each key in turn; the keys are not in order.
+/// Makes one write for each of `turns`, to each key in turn; the keys are not in order.
 async fn fill(store: &Arc<EmbeddedStore>, count: usize, turns: Range<usize>, size: usize) {
     const WRITERS: usize = 256;
     /// A prime: all keys come up before one comes up again.

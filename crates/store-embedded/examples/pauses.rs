@@ -1,6 +1,6 @@
-//! How long writers wait because of the engine itself, and what the files take: objects of several sizes are written again
-//! and again while history is compacted and segments are rewritten. In a directory in memory, such as one below /dev/shm,
-//! the disk has no part in it.
+//! The time that writers wait because of the engine itself, and the size of its files: objects of several sizes are
+//! written again and again while history is compacted and segments are rewritten. In a directory in memory, such as one
+//! below /dev/shm, the disk has no part in it.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example pauses -- DIR [SECONDS]`
 
@@ -75,7 +75,7 @@ async fn run(dir: &Path, size: usize, keys: usize, writers: usize, duration: Dur
     );
 }
 
-/// When each write began and ended.
+/// Writes until `stop`, and returns the times at which each write began and ended.
 async fn write(
     store: Arc<EmbeddedStore>,
     stop: Arc<AtomicBool>,

@@ -33,7 +33,7 @@ pub struct EmbeddedStore {
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How many keys a range read takes before writers get a turn.
+/// The number of keys that a range read takes before writers get a turn.
 const CHUNK_KEYS: usize = 1024;
 
 // === impl EmbeddedStore ===
@@ -48,7 +48,7 @@ impl EmbeddedStore {
 
     fn open_locked(options: &Options, lock: DirLock) -> Result<Self, Unusable> {
         if options.dir.join(OLD_FORM).is_dir() {
-            // What an engine of before the first release made.
+            // The database of an engine from before the first release.
             return Err(Unusable::Format(1));
         }
         let place = options.dir.join("index");
@@ -75,20 +75,20 @@ impl EmbeddedStore {
         }
     }
 
-    /// A store on a disk of the caller's making, such as one that fails when a test wants it to.
+    /// A store on the caller's disk, such as one that fails when a test wants it to.
     pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
         let options = Options { watch, ..Options::new("") };
         Self::start(disk, Index::default(), &options).map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
-    /// A store in files of the caller's making.
+    /// A store in the caller's files.
     pub fn open_in(files: Arc<dyn Files>, options: &Options) -> Result<Self, OpenError> {
         let opened = LogDisk::open(files, options.log).map_err(Unusable::from);
         let started = opened.and_then(|disk| Self::start(Arc::new(disk), Index::default(), options));
         started.map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
-    /// How the disk is doing.
+    /// Returns the statistics of the disk.
     pub fn stats(&self) -> LogStats {
         self.shared.disk().map_or_else(|_| LogStats::default(), |disk| disk.stats())
     }
@@ -101,7 +101,7 @@ impl EmbeddedStore {
         Ok(Self { shared, committer: Mutex::new(Some(committer)) })
     }
 
-    /// Writes what has been asked for, ends all watches and lets go of the disk. Later calls fail with
+    /// Carries out the pending writes, ends all watches and drops the disk. Later calls fail with
     /// [`StoreError::Closed`].
     pub async fn close(&self) {
         if let Some(committer) = self.begin_close() {

@@ -1,4 +1,4 @@
-//! What the files take: not more than they may, whatever is written, and what happens when there is no room for it.
+//! The bound on the size of the files, whatever is written, and writes when there is no room.
 
 mod support;
 
@@ -105,7 +105,7 @@ async fn a_full_disk_takes_deletions_and_heals() {
     assert!(files.used() <= 12 * SEGMENT);
 }
 
-/// Where what was written to a file ends.
+/// Returns the end of the written bytes of a file.
 fn written(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
@@ -127,7 +127,7 @@ async fn torn() -> (SimFiles, Model) {
     (files, model)
 }
 
-/// Nothing can be made any more: what is to be deleted goes over what was never finished.
+/// No file can be made any more: deletions overwrite an unfinished frame.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deletions_need_no_room_behind_an_unfinished_write() {
     let run = |at: Option<u64>, fault: Fault, full: bool| async move {
@@ -164,7 +164,7 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     let (files, model, _, done, operations) = run(None, Fault::Short, true).await;
     assert_eq!(done, 10, "all are taken");
     model.check(&open(&files.restarted(Survives::Everything)), "on a full disk").await;
-    // Where there is room, nothing is written to a segment whose last write may have failed.
+    // While there is room, nothing is written to a segment whose last write may have failed.
     let newest = |files: &SimFiles| files.names().into_iter().rfind(|name| name.starts_with("log-"));
     let (before, _) = torn().await;
     assert_eq!(newest(&files), newest(&before), "the old segment is gone on with");
@@ -192,7 +192,7 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     }
 }
 
-/// Rewriting fails for a while: it is tried again, and the store is ready when nothing is to be rewritten any more.
+/// Rewriting fails for a while: it is tried again, and the store is ready when no segment needs it any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_of_rewriting_passes() {
     let files = SimFiles::default();

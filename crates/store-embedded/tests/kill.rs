@@ -76,7 +76,7 @@ fn run_and_kill(dir: &Path, after: Duration, told: &mut Told) {
     let opened = lines.by_ref().map_while(Result::ok).any(|line| line == "open");
     assert!(opened, "the victim opens its store");
     let listener = std::thread::spawn(|| lines.map_while(Result::ok).collect::<Vec<String>>());
-    // The point in time is what is random here; there is no condition to wait for.
+    // The point in time is random; there is no condition to wait for.
     std::thread::sleep(after);
     victim.kill().expect("the victim is killed");
     victim.wait().expect("the victim is gone");

@@ -1,8 +1,8 @@
-//! A process that is recorded while many clients write: whatever it acknowledged before a call would be there if the power
-//! had failed at that call.
+//! A process that is recorded while many clients write: all that it acknowledged before a call would be there if the
+//! power had failed at that call.
 //!
-//! Other than the simulated files of the crash tests, this is about what the real ones ask of the system.
-//! `POWER_CUTS` sets how many points in time are tried (60).
+//! Unlike the simulated files of the crash tests, it uses the real ones. `POWER_CUTS` sets the number of points in time
+//! that are tried (60).
 
 mod support;
 

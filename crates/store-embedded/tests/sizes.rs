@@ -1,4 +1,4 @@
-//! What the files take with values as large as they come, while several write as fast as they can.
+//! The size of the files with values as large as they come, while several tasks write as fast as they can.
 
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use binnacle_store_embedded::{EmbeddedStore, Options};
 use bytes::Bytes;
 
 const SEGMENT: u64 = 16 << 20;
-/// What a compaction gives back at once is gone from the disk within this time.
+/// The time in which the space of a compaction must be given back.
 const CATCHES_UP: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +66,7 @@ async fn values_of_all_sizes_stay_within_the_bound() {
     }
 }
 
-/// Compares what the files take with the most that had to be kept a short while ago.
+/// Compares the size of the files with the most that had to be kept a short while ago.
 fn watch_bound(store: &EmbeddedStore, dir: &Path, largest: u64, stop: &AtomicBool) {
     let mut needed = VecDeque::new();
     while !stop.load(Ordering::Relaxed) {

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use super::{StartFailure, not_registered};
 use crate::identity::identity;
 
-/// The directories that plugins were told, in force and followed.
+/// The manifest directories of admission plugins, in force and followed.
 pub(super) struct AdmissionManifests(Vec<Followed>);
 
 impl AdmissionManifests {

@@ -14,7 +14,7 @@ use binnacle_server::{Certificates, DebugTextLink};
 use binnacle_webhook::{Credential, Itself, OwnCertificates, ServiceResolver, Users};
 use tokio::task::JoinSet;
 
-/// How many calls of webhooks this server makes of itself at a time: what two limits of requests in flight are by default.
+/// The maximum number of concurrent webhook calls to itself: the default limits of requests in flight together.
 const MOST_OWN_CALLS: usize = 600;
 
 /// Both plugins, as far as they are asked.
@@ -57,26 +57,26 @@ impl AdmissionWebhooks {
         self.sources.iter().for_each(|source| follow_webhooks(source, resources, tasks, shutdown));
     }
 
-    /// The table of webhooks for who looks into the server.
+    /// The debug page with the table of webhooks.
     pub(super) fn page(&self) -> DebugTextLink {
         let sources = self.sources();
         DebugTextLink::new("/debug/admission_webhooks", move || Webhooks::table(&sources, Instant::now()))
     }
 
-    /// What health checks ask whether it has been read.
+    /// The webhooks of both plugins, of which health checks ask whether they have been read.
     pub(super) fn sources(&self) -> Vec<Arc<Webhooks>> {
         self.sources.clone()
     }
 }
 
-/// How this server is called as a webhook: as itself, by a token that nobody else knows.
+/// Returns the client identity for calls of this server as a webhook: itself, by a token that nobody else knows.
 pub(super) fn itself(token: &str, certificates: &Arc<Certificates>) -> Itself {
     let shown = certificates.clone();
     let certificates = OwnCertificates::new(move |certificate| shown.shows(certificate));
     Itself::new(Credential::Bearer(token.to_owned()), certificates, MOST_OWN_CALLS)
 }
 
-/// What plugins need of the server around them, with families of metrics of its own.
+/// Returns the parts of the server that plugins need, with families of metrics of its own.
 pub(super) fn surroundings(
     catalog: &Catalog,
     lookup: Arc<dyn Lookup>,

@@ -1,4 +1,4 @@
-//! Which admission plugins are asked, and what some of them are told.
+//! The admission plugins that are enabled, and their options.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use binnacle_admission::{ORDER, Options, is_default};
 #[derive(Clone, Debug)]
 pub struct Admission {
     pub options: Options,
-    /// What plugins are told beside that.
+    /// The file with the configuration of plugins.
     pub config_file: Option<PathBuf>,
-    /// The names of the plugins that are asked.
+    /// The names of the enabled plugins.
     pub enabled: Vec<&'static str>,
 }
 
 impl Admission {
-    /// Whether a plugin is asked.
+    /// Returns true if a plugin is enabled.
     pub fn enables(&self, plugin: &str) -> bool {
         self.enabled.contains(&plugin)
     }

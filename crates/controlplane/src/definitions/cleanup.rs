@@ -11,7 +11,7 @@ use super::conditions::{Condition, put};
 use super::{CLEANUP, Keeper};
 use crate::objects::Objects;
 
-/// What has become of the objects of a definition.
+/// The state of a definition's objects after their deletion.
 enum Instances {
     /// Some wait for their finalizers.
     Remaining,
@@ -25,7 +25,7 @@ pub(super) fn has_objects(object: &Value) -> bool {
 }
 
 impl Keeper<'_> {
-    /// Deletes what is left of the objects; true when nothing of the definition remains to be done.
+    /// Deletes the remaining objects; true when nothing of the definition remains to be done.
     pub(super) async fn clean_up(&mut self, objects: &Objects, definition: &Definition) -> Result<bool, Status> {
         let name = &definition.name;
         let running = Condition {

@@ -2,8 +2,8 @@
 
 use super::{Cursor, Malformed};
 
-/// Writes a JSON object with a text member more in the object under `parent`, where it has its place in the order of the
-/// names, or in the place of the member of that name. Values are free of what JSON escapes.
+/// Writes a JSON object with one more text member in the object under `parent`: in the place of the member of that
+/// name, or at its place in the order of the names. Values need no escapes.
 ///
 /// `None` where the text is no object, or has no object of that name.
 pub fn with_text_member(text: &[u8], parent: &str, name: &str, value: &str) -> Option<Vec<u8>> {
@@ -32,7 +32,7 @@ struct Place {
     comma_after: bool,
 }
 
-/// How deep what is skipped may be nested.
+/// The maximum nesting of skipped values.
 const DEPTH: usize = 512;
 
 fn find(text: &str, parent: &str, name: &str) -> Result<Option<Place>, Malformed> {
@@ -53,7 +53,7 @@ fn find(text: &str, parent: &str, name: &str) -> Result<Option<Place>, Malformed
 
 fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<Place, Malformed> {
     let mut more = cursor.open(b'}')?;
-    // Behind what opens the object, or behind the last member that is skipped. An empty object has been read whole.
+    // Behind the object's opening brace, or behind the last skipped member. An empty object has been read whole.
     let mut end = if more { cursor.position() } else { cursor.position() - 1 };
     let mut skipped = false;
     while more {

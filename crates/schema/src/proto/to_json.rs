@@ -1,4 +1,4 @@
-//! From protobuf straight to JSON, without a tree: what a GET, LIST or WATCH answers from stored bytes.
+//! From protobuf straight to JSON, without a tree: answers of GET, LIST and WATCH from stored bytes.
 //!
 //! JSON has the fields in the order of the Go struct, protobuf by number. So each message is read twice: once to note
 //! where its fields lie, once to write them. Bytes that are well formed but not as the encoder writes them (a field in
@@ -23,14 +23,14 @@ use crate::json;
 use crate::limits::Budget;
 use crate::types::{Field, Message, Ty};
 
-/// What an answer says that the stored bytes do not.
+/// Fields of an answer that the stored bytes do not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overrides<'a> {
     /// `metadata.resourceVersion`: stored bytes hold it empty, as it is the revision they are stored at.
     pub resource_version: Option<&'a str>,
 }
 
-/// Appends the JSON of a message that an envelope holds: what the JSON writer makes of [`super::decode_object`].
+/// Appends the JSON of a message of an envelope, the same as of the tree of [`super::decode_object`].
 pub fn to_json(
     raw: &[u8],
     message: &Message,
@@ -60,7 +60,7 @@ pub fn to_json(
     .inspect_err(|_| out.truncate(start))
 }
 
-/// What was written.
+/// The kind of value that was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Null,
@@ -75,7 +75,7 @@ impl Written {
     }
 }
 
-/// Which message is being written, as far as it gets more than its bytes say.
+/// The message that is being written, and the values that it gets besides its bytes.
 #[derive(Clone, Copy)]
 enum Place<'o> {
     Root {
@@ -88,7 +88,7 @@ enum Place<'o> {
     Inner,
 }
 
-/// What is written for a field instead of what its bytes say.
+/// The value that is written for a field instead of its bytes.
 enum Given<'o> {
     Nothing,
     Text(&'o str),
@@ -116,7 +116,7 @@ struct Writer<'a, 'o> {
 }
 
 impl<'a> Writer<'a, '_> {
-    /// Writes a message and says whether it is more than Go's zero value.
+    /// Writes a message and returns whether it is more than Go's zero value.
     ///
     /// Each member begins with a comma, and the first comma becomes the brace: so a member that turns out to be left out
     /// is just cut off again. Lists and maps are written likewise.

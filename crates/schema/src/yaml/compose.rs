@@ -10,7 +10,7 @@ use crate::Limits;
 /// A node of a document.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Where it starts, from 1.
+    /// The line where it starts, from 1.
     pub(super) line: usize,
     pub(super) kind: Kind,
 }
@@ -110,7 +110,7 @@ fn full_tag(tag: Option<&Tag>) -> String {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default()
 }
 
-/// Whether Go finds a fault while it scans tokens or while it parses them: it counts lines differently.
+/// The stage in which Go finds a fault: it counts lines differently while it scans tokens and while it parses them.
 enum Stage {
     Scanning,
     Parsing,
@@ -119,7 +119,7 @@ enum Stage {
 /// The complaint in Go's words, with Go's line.
 fn complaint(error: &ScanError, text: &str) -> YamlError {
     let (stage, problem) = problem(error.kind());
-    // Go counts from 0, and complains of what is not closed where the text ends.
+    // Go counts from 0, and its errors about unclosed values have the line where the text ends.
     let breaks = text.matches('\n').count();
     let marked = error.marker().line().saturating_sub(1);
     let line = match error.kind() {
@@ -132,7 +132,7 @@ fn complaint(error: &ScanError, text: &str) -> YamlError {
         }
         _ => marked,
     };
-    // Line 0 is not told, and only scanning counts from 1 then.
+    // Line 0 is left out, and only scanning counts from 1 then.
     match (stage, line) {
         (_, 0) => YamlError::document(problem),
         (Stage::Scanning, line) => YamlError::document(format!("line {}: {problem}", line + 1)),
@@ -225,7 +225,7 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
             (Scanning, "found character that cannot start any token")
         }
         ErrorKind::RecursionLimitExceeded => (Scanning, "exceeded max depth"),
-        // What Go's parser would accept, or bounds of the parser: its own words.
+        // Documents that Go's parser would accept, or bounds of the parser: its own words.
         other => return (Scanning, other.to_string()),
     };
     (stage, problem.to_owned())

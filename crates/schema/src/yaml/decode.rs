@@ -14,7 +14,7 @@ use crate::findings::{Finding, YAML_ERRORS};
 use crate::limits::Budget;
 use crate::{Limits, Object, Value, json};
 
-/// So many repeated keys are told; kube-apiserver tells all.
+/// The maximum number of repeated keys reported; kube-apiserver reports all.
 const MAX_REPEATED: usize = 100;
 
 pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Option<Finding>), YamlError> {
@@ -37,7 +37,7 @@ pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Opt
     Ok((value, finding))
 }
 
-/// What a node is to Go before it becomes JSON: keys have types.
+/// A node as Go has it before it becomes JSON: keys have types.
 enum Yaml {
     Scalar(Key),
     List(Vec<Yaml>),
@@ -129,7 +129,7 @@ impl Decoder<'_> {
         )
     }
 
-    /// `<<`: members of other maps come into this one, over what it already has.
+    /// Merges the members of other maps (`<<`) into this one, over those that it already has.
     fn merge(&mut self, id: usize, map: &mut Map, depth: usize) -> Result<(), YamlError> {
         let nodes = self.nodes;
         let want_map = || YamlError::document("map merge requires map or sequence of maps as the value");
@@ -182,7 +182,7 @@ impl Decoder<'_> {
         result
     }
 
-    /// Counts a node, and refuses documents of which too much comes from aliases, by Go's measure and by ours.
+    /// Counts a node, and refuses documents with too many nodes from aliases, by Go's measure and by ours.
     fn count(&mut self, depth: usize) -> Result<(), YamlError> {
         if depth > self.limits.max_depth {
             return Err(too_deep(self.limits.max_depth));
