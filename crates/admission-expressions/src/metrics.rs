@@ -7,7 +7,7 @@ use binnacle_metrics::keep;
 use binnacle_registry::admission::Operation;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
-/// What is counted of match conditions.
+/// The metric families of match conditions.
 #[derive(Clone, Debug)]
 pub struct MatchConditionMetrics {
     errors: IntCounterVec,
@@ -15,7 +15,7 @@ pub struct MatchConditionMetrics {
     seconds: HistogramVec,
 }
 
-/// Whose match conditions they are, as metrics call them.
+/// The owner of match conditions, as metrics call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// Of the webhook or policy.
