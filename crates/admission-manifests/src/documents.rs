@@ -10,7 +10,7 @@ use binnacle_scheme::Kinds;
 /// The group of webhooks and policies, beside whose kinds manifests may be lists of any objects.
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// How deep lists may stand in lists.
+/// The limit of lists within lists.
 const MAX_DEPTH: usize = 32;
 
 /// An object of a document, with its kind.
@@ -85,7 +85,7 @@ fn is_known(version: &GroupVersion, kind: &str) -> bool {
     version.group == GROUP || version.group.is_empty() && version.version == "v1" && ["List", "Status"].contains(&kind)
 }
 
-/// What a document says that it is: API version and kind.
+/// The API version and kind that a document names.
 fn named(text: &[u8], is_json: bool, limits: &Limits) -> Result<(String, String), String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let (api_version, kind) = if is_json {

@@ -21,7 +21,7 @@ fn types() -> StoredTypes {
     StoredTypes::new(types, Default::default())
 }
 
-/// What is read of files, or what is wrong with them, with `DIR` for the directory.
+/// The loaded objects of files, or the error, with `DIR` for the directory.
 fn read(sort: Manifests, files: &[(&str, &str)]) -> Result<Loaded, String> {
     let directory = TempDir::new().expect("a directory");
     for (name, text) in files {
