@@ -1,4 +1,5 @@
-//! Which requests a webhook or an admission policy is for, and the objects of a request in the version that it asks for.
+//! Matching of requests with webhooks and admission policies, and the objects of a request in the version that each of
+//! them asks for.
 //!
 //! [`Criteria`] are the rules and selectors of one of them, compiled once; a [`Subject`] is one request, which all of them
 //! are compared with; an [`Index`] finds those that come into question without looking at the others.

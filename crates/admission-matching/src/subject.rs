@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use crate::criteria::Matched;
 use crate::equivalents;
 
-/// What is found out of a request for one webhook or policy is there for the next.
+/// One request. Everything computed for one webhook or policy is kept for the next.
 pub struct Subject<'a> {
     pub attributes: &'a Attributes,
     pub(crate) snapshot: Arc<Snapshot>,

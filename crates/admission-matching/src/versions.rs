@@ -33,7 +33,7 @@ impl Subject<'_> {
             None => None,
         };
         let mut object = self.in_version(kind, object).await?;
-        // What was reset is missing, and some of it is always written: `status: {}`.
+        // Fields that a strategy has reset are absent, but some are always written: `status: {}`.
         if let Some(message) = self.built_in(kind).filter(|_| !object.is_null()) {
             canonical::canonicalize(object.to_mut(), message);
         }
@@ -97,7 +97,7 @@ impl Subject<'_> {
             self.check_version(&changed, kind, original.str_at(&["apiVersion"]))?;
             let mut object = changed.clone();
             if let Some(metadata) = object.get_mut("metadata").filter(|metadata| metadata.as_object().is_none()) {
-                // What the server would put there cannot be put there, and what is there cannot be told.
+                // The server cannot set system metadata in it, and cannot read any.
                 if self.attributes.operation == Operation::Create {
                     return Err(Status::internal("system metadata was not initialized"));
                 }
