@@ -1,4 +1,4 @@
-//! Which requests are recorded, and how much of them: rules in order, the first that matches counts.
+//! The policy of recorded requests, and of the level of each: rules in order, the first that matches counts.
 
 mod read;
 
@@ -22,7 +22,7 @@ pub struct Policy {
 #[error("{0}")]
 pub struct PolicyError(pub(crate) String);
 
-/// What the policy says of one request.
+/// The policy's treatment of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatment {
     pub level: AuditLevel,
@@ -66,7 +66,7 @@ impl Policy {
         read::policy(text)
     }
 
-    /// What applies to a request. `user` is who calls, whomever they act as.
+    /// The treatment of a request. `user` is the authenticated one, whomever they act as.
     pub fn treatment(&self, info: &RequestInfo, user: Option<&User>) -> Treatment {
         match self.rules.iter().find(|rule| rule.matches(info, user)) {
             Some(rule) => Treatment {

@@ -30,7 +30,7 @@ pub(super) struct Rotating {
     tidier: Arc<Tidier>,
 }
 
-/// What happens to files that were put aside, on a thread of its own.
+/// Compresses and removes files that were put aside, on a thread of its own.
 struct Tidier {
     path: PathBuf,
     max_backups: usize,
@@ -166,7 +166,7 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// What stands before and behind the time in the name of a file that was put aside.
+/// The parts of the name of a file that was put aside, before and behind the time.
 fn affixes(path: &Path) -> (String, String) {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
