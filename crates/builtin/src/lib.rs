@@ -44,7 +44,7 @@ impl Releases {
     }
 }
 
-/// What is served of the built-in resources, with the storage versions that servers of these releases announce.
+/// The built-in resources that are served, with the storage versions that servers of these releases announce.
 pub fn served(releases: Releases, enabled: impl Fn(&VersionDescription, &ResourceDescription) -> bool) -> Served {
     Served::built_in(groups(), |version, description| {
         enabled(version, description)
