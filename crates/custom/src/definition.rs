@@ -67,7 +67,7 @@ pub struct SchemaSource {
     text: OnceLock<(String, [u8; 32])>,
 }
 
-/// Where `/scale` finds its fields.
+/// The paths of the fields of `/scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     pub spec_replicas: Text,
@@ -201,7 +201,7 @@ impl Version {
     }
 }
 
-/// Where a version has its schema.
+/// The path of a version's schema.
 const SCHEMA: [&str; 2] = ["schema", "openAPIV3Schema"];
 
 impl SchemaSource {

@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use crate::definition::SchemaSource;
 
-/// Where the schemas of versions come from. Versions and definitions that say the same share all that is made of it,
-/// others the parts that are alike.
+/// The source of versions' schemas. Equal schemas, of versions and of definitions, share all that is made of them,
+/// others their equal parts.
 #[derive(Debug, Default)]
 pub struct Schemas {
     interner: Arc<Interner>,
@@ -98,7 +98,7 @@ impl Schemas {
         SharedSchema { text, resource: ResourceSchema::lazy(load, object_meta) }
     }
 
-    /// How many schemas are in use.
+    /// The number of schemas in use.
     pub fn len(&self) -> usize {
         let mut table = self.table.lock();
         table.sweep();
@@ -112,7 +112,7 @@ impl Schemas {
 }
 
 impl SharedSchema {
-    /// What follows from it for objects.
+    /// The schema as the store of objects needs it.
     pub(crate) fn resource(&self) -> &ResourceSchema {
         &self.resource
     }

@@ -1,4 +1,4 @@
-//! What becomes of custom resources when they are written.
+//! The strategy of custom resources: their preparation and validation in writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
