@@ -33,7 +33,7 @@ pub struct Discovery {
     aggregated_of_peers: OnceLock<Aggregated>,
 }
 
-/// What discovery needs to know of a request.
+/// The parts of a request that discovery reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask<'a> {
     pub method: &'a str,
@@ -46,7 +46,7 @@ pub struct Ask<'a> {
     pub client: Option<IpAddr>,
 }
 
-/// What to answer.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// 200 with this document.

@@ -3,7 +3,7 @@
 use binnacle_metrics::keep;
 use prometheus::{IntCounter, Registry};
 
-/// How aggregated documents are asked for, and how often they are made.
+/// Counters of requests for aggregated documents, and of how often these are made.
 #[derive(Clone, Debug)]
 pub struct DiscoveryMetrics {
     made: IntCounter,
