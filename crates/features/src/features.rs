@@ -1,4 +1,4 @@
-//! What one server offers and allows.
+//! The features of one server.
 
 use crate::{Gates, Version};
 
