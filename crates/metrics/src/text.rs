@@ -33,7 +33,7 @@ pub fn text(families: &[MetricFamily]) -> String {
     text
 }
 
-/// Where the lines of one metric go.
+/// The destination of one metric's lines.
 struct Lines<'a> {
     text: &'a mut String,
     name: &'a str,
