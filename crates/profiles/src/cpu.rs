@@ -1,4 +1,5 @@
-//! Where processor time goes: a signal interrupts what runs a hundred times in each second of it, and notes the stack.
+//! The profile of processor time: for each second of it a signal interrupts the running code a hundred times, and notes
+//! the stack.
 
 use std::time::Duration;
 

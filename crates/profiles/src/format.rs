@@ -38,7 +38,7 @@ impl Stacks {
         Self { types, period, duration: Duration::ZERO, samples: Vec::new() }
     }
 
-    /// How long samples were taken.
+    /// Sets the time during which samples were taken.
     #[must_use]
     pub fn during(self, duration: Duration) -> Self {
         Self { duration, ..self }
