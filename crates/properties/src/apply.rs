@@ -91,11 +91,11 @@ impl World {
         assert_eq!(again, self.live.as_ref().map(json::to_string), "the same again");
     }
 
-    /// Whether an object says all that the configuration says, in the same words.
+    /// True when the decoded configuration keeps all that the configuration says, in the same words.
     ///
-    /// What is not kept (nulls, empty maps, amounts in other units) differs from the object each time that it is
-    /// applied: a conflict with whoever else owns it, or one more element of a list where it is the key of one. The
-    /// reference has it so.
+    /// Dropped or rewritten values (nulls, empty maps, amounts in other units) differ from the object each time that
+    /// they are applied: a conflict with whoever else owns them, or one more element of a list where they are the key
+    /// of one. kube-apiserver has it so.
     fn keeps(&self, config: &Value) -> bool {
         decode::value(config.clone(), self.message).is_ok_and(|kept| holds(&kept.value, config))
     }
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// Whether all that `part` says is in `whole`.
+/// True when all of `part` is in `whole`.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

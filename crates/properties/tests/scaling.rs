@@ -13,18 +13,18 @@ use binnacle_schema::{Field, Limits, Message, Object, Ty, Value, decode, json};
 use binnacle_scheme::StrategyContext;
 use binnacle_validation::metadata;
 
-/// How many elements the first look compares: what it costs to add some to few, and some to many.
+/// The numbers of elements of the first measurement: it compares the cost of adding some to few, and some to many.
 const LOOK: [usize; 3] = [16, 128, 512];
-/// How many elements decide, and how much dearer the larger object may be: four times where work is linear, sixteen times
-/// where it is a square.
+/// The numbers of elements of the decisive measurement, and the allowed factor between their times: four where work is
+/// linear, sixteen where it is a square.
 const DECIDE: [usize; 2] = [1024, 4096];
 const ALLOWED: u32 = 10;
-/// Shorter than this nothing can be said: the clock of a thread goes in ticks of some milliseconds.
+/// Shorter times decide nothing: the clock of a thread goes in ticks of some milliseconds.
 const FLOOR: Duration = Duration::from_millis(10);
 /// Structs that many kinds embed are filled in the first so many places.
 const PLACES: usize = 2;
 
-/// How the elements of a list stand to each other.
+/// The likeness of a list's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Elements {
     /// No two have a text or number in common.
@@ -72,7 +72,7 @@ struct Place {
 #[derive(Default)]
 struct Places {
     found: Vec<Place>,
-    /// How often a list of a message was met.
+    /// The number of times that a list of a message was met.
     met: HashMap<(String, String), usize>,
 }
 
