@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::answer::Answer;
 
-/// Where the server is, and who asks it.
+/// The address of a server, and the credentials of its client.
 #[derive(Clone)]
 pub struct Endpoint {
     pub address: SocketAddr,
