@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// What the descriptions say is what this release writes when it emulates no other.
+    /// The storage versions of the descriptions are those that this release writes when it emulates no other.
     #[test]
     fn this_release() {
         let [emulated, compatible] = release(36);
