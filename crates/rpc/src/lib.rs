@@ -35,7 +35,7 @@ pub struct CallError {
     why: String,
 }
 
-/// How long after a connection was refused another one is tried.
+/// The pause before the next attempt after a refused connection.
 const CONNECT_AGAIN: Duration = Duration::from_millis(100);
 
 impl Plugin {
