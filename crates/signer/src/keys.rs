@@ -16,7 +16,7 @@ pub struct KeySet {
     /// Counts how often the keys changed.
     pub generation: u64,
     pub(crate) refresh_at: Instant,
-    /// When the signer got them, in seconds since the epoch.
+    /// The time when the signer got them, in seconds since the epoch.
     pub(crate) data_at: f64,
 }
 

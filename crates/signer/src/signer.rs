@@ -25,7 +25,7 @@ use crate::metrics::SignerMetrics;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 const SIGN_TIMEOUT: Duration = Duration::from_secs(60);
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long after keys could not be fetched they are asked for again.
+/// The pause before keys are fetched again after a failure.
 const FETCH_AGAIN: Duration = Duration::from_secs(10);
 
 /// Why a signer did not do what it was asked for.
