@@ -31,7 +31,7 @@ pub fn register(registry: &Registry) -> Result<(), prometheus::Error> {
     registry.register(Box::new(RESTARTS.clone()))
 }
 
-/// How often tasks of this name were begun again.
+/// The number of restarts of tasks of this name.
 pub fn restarts(name: &str) -> u64 {
     RESTARTS.with_label_values(&[name]).get()
 }
