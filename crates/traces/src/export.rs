@@ -23,11 +23,11 @@ use crate::convert::request;
 /// As many spans wait at most, and as many are sent at once: what Go's batch processor has.
 const QUEUE: usize = 2048;
 const BATCH: usize = 512;
-/// How long the first span of a batch waits for others.
+/// The time that the first span of a batch waits for others.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a collector may take.
+/// The time that a collector has to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often spans that were lost are told of in the log.
+/// The interval at which lost spans are logged.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// Takes spans and sends them.
