@@ -58,7 +58,7 @@ struct Known<E> {
 /// The policies that have bindings, by name.
 pub(crate) struct Bound<E> {
     hooks: Vec<Hook<E>>,
-    /// How many of them, from the first on, stand in files.
+    /// The number of them, from the first on, that stand in files.
     of_files: usize,
     index: Index,
 }

@@ -98,7 +98,7 @@ struct Run<'a, 'd> {
 }
 
 impl Run<'_, '_> {
-    /// Which of a policy's bindings are to be asked is decided before any policy changes the object.
+    /// Collects the invocations of a policy before any policy changes the object.
     async fn collect<'h>(&mut self, hook: &'h Hook<Mutating>, object: &Value, found: &mut Vec<Invocation<'h>>) {
         let mut misfits: Vec<Misfit<'h, Mutating>> = Vec::new();
         let matching = self.dispatch.matching(hook, object, self.request.old, &mut misfits).await;

@@ -9,7 +9,7 @@ use binnacle_meta::{GroupVersion, GroupVersionKind, LabelSelector, Text};
 use binnacle_schema::Value;
 use binnacle_validation::selectors;
 
-/// What a policy does with the requests that it is for.
+/// The evaluator of a policy's spec for the requests that it matches.
 pub(crate) trait Evaluator: Send + Sync + Sized + 'static {
     /// Compiles the spec of the policy of this name.
     fn compile(name: &str, spec: &Value) -> Self;
@@ -43,7 +43,7 @@ pub(crate) struct Binding {
     pub(crate) actions: Vec<Action>,
 }
 
-/// What is done about a failed validation.
+/// The action on a failed validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Deny,
@@ -51,13 +51,13 @@ pub(crate) enum Action {
     Audit,
 }
 
-/// Which objects are the parameters.
+/// The reference to parameter objects.
 #[derive(Debug)]
 pub(crate) struct ParamRef {
     /// Empty for the namespace of the request.
     pub(crate) namespace: Text,
     pub(crate) which: Which,
-    /// True when a request is refused for which there are none.
+    /// True when a request without any is refused.
     pub(crate) deny_if_none: bool,
 }
 

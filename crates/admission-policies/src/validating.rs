@@ -92,7 +92,7 @@ struct Run<'a, 'h> {
     request: Request<'a>,
     object: &'a Value,
     views: Vec<View<'a>>,
-    /// What expressions see of the request's namespace, once it was asked for.
+    /// The request's namespace as expressions see it, once it was asked for.
     namespace: Option<Value>,
     denied: Vec<Denied<'h>>,
 }

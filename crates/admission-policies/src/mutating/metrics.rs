@@ -5,7 +5,7 @@ use std::time::Duration;
 use binnacle_metrics::keep;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
-/// What is counted of mutating policies.
+/// The metric families of mutating policies.
 #[derive(Clone, Debug)]
 pub struct MutatingMetrics {
     checks: IntCounterVec,

@@ -1,4 +1,4 @@
-//! What a mutation makes of its expression's value: a configuration that is merged into the object, or a JSON patch.
+//! Changes made of a mutation's value: a configuration that is merged into the object, or a JSON patch.
 
 use binnacle_cel::{Val, go_double};
 use binnacle_meta::Status;

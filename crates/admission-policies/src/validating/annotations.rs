@@ -6,7 +6,7 @@ use binnacle_schema::{Value, json, value};
 
 use crate::policy::Binding;
 
-/// How many bytes of a value are told.
+/// The number of bytes of a value that are kept.
 const MAX_VALUE: usize = 10 * 1024;
 
 /// Those of one policy, of all its bindings together.
@@ -14,7 +14,7 @@ const MAX_VALUE: usize = 10 * 1024;
 pub(crate) struct Annotations<'p>(Vec<(&'p Text, Vec<String>)>);
 
 impl<'p> Annotations<'p> {
-    /// What a second binding says differently is told as well.
+    /// Adds a value. Different values of further bindings are kept as well.
     pub(crate) fn add(&mut self, key: &'p Text, mut value: String) {
         if value.len() > MAX_VALUE {
             value.truncate(value.floor_char_boundary(MAX_VALUE));

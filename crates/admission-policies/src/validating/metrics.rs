@@ -5,7 +5,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
 use super::decision::{Decision, Evaluation};
 
-/// What is counted of validating policies.
+/// The metric families of validating policies.
 #[derive(Clone, Debug)]
 pub struct ValidatingMetrics {
     checks: IntCounterVec,
