@@ -1,5 +1,5 @@
-//! What a webhook answers: an AdmissionReview with a response, read as leniently and judged as strictly as kube-apiserver
-//! does, and in its words.
+//! The answer of a webhook: an AdmissionReview with a response, read as leniently and judged as strictly as
+//! kube-apiserver does, and in its words.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -12,11 +12,11 @@ use crate::review::ReviewVersion;
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
-/// What a review may echo of its request beside its response.
+/// The limits of a review, which may echo its request beside its response.
 const LIMITS: Limits =
     Limits { max_bytes: 8 << 20, max_depth: 256, max_yaml_nodes: 500_000, max_memory: Limits::MAX_MEMORY };
 
-/// A response that is one to the request.
+/// A response to the request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) allowed: bool,

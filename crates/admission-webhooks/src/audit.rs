@@ -1,4 +1,4 @@
-//! What audit events tell of webhooks: annotations that webhooks ask for, and what was done to the object.
+//! Audit annotations of webhooks: those that they ask for, and the changes of the object.
 
 use std::fmt;
 

@@ -11,14 +11,14 @@ use prometheus::IntGauge;
 
 /// So many calls in a row that were waited for in vain shut it.
 const PATIENCE: u32 = 5;
-/// How long it is shut, first and at most; the time doubles with each call in vain.
+/// The first and the longest time that it is shut; the time doubles with each call in vain.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// What is known of one backend.
+/// The breaker of one backend.
 pub(crate) struct Breaker {
     state: Mutex<State>,
-    /// How many breakers are shut.
+    /// The number of breakers that are shut.
     shut: IntGauge,
 }
 
@@ -37,12 +37,12 @@ struct Shut {
     trying: bool,
 }
 
-/// How a backend answers.
+/// The state of a backend's breaker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It is called; so many calls in a row were waited for in vain.
+    /// Calls go through; so many in a row were waited for in vain.
     Open { in_vain: u32 },
-    /// It is not called for the time that is left, for this reason.
+    /// No call goes through for the time that is left, for this reason.
     Shut { left: Duration, why: String },
     /// One call tries it.
     Trying { why: String },

@@ -1,4 +1,4 @@
-//! Which webhooks are called for a request: rules and selectors first, conditions last.
+//! The webhooks of a request: rules and selectors first, conditions last.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use binnacle_schema::Value;
 use crate::hook::Hook;
 use crate::metrics::Metrics;
 
-/// What both plugins need of the server around them.
+/// The server's parts that both plugins use.
 #[derive(Clone)]
 pub struct Surroundings {
     pub catalog: Catalog,

@@ -9,7 +9,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Reg
 /// Codes beyond that are told as this one, so that webhooks cannot make any number of series.
 const MAX_CODE: u16 = 600;
 
-/// What is counted of all webhooks, by their names.
+/// The metric families of all webhooks, by their names.
 #[derive(Clone)]
 pub struct Metrics {
     durations: HistogramVec,

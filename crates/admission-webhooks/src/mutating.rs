@@ -29,7 +29,7 @@ pub struct Mutating {
     surroundings: Surroundings,
 }
 
-/// What is kept from the first pass to the second.
+/// The state that the first pass leaves to the second.
 #[derive(Default)]
 struct Passes {
     /// The object as the webhooks left it, where one of them may be asked again.
@@ -43,7 +43,7 @@ struct Passes {
 }
 
 impl Passes {
-    /// The object has changed: who was called before is to see it.
+    /// The object has changed: webhooks called before are to see it.
     fn changed(&mut self) {
         self.again.extend(self.called.drain());
     }
@@ -123,7 +123,7 @@ impl Dispatch<'_> {
     ) -> Result<(), Status> {
         let Some(matched) = self.comparison.concerns(hook, object, self.request.old).await? else { return Ok(()) };
         let second = self.reinvocation.is_second();
-        // Who was not called in the first pass is not called in the second, even if it would be concerned now.
+        // A webhook that was not called in the first pass is not called in the second, even if it would match now.
         if second && !self.passes(|passes| passes.again.contains(&hook.id)) {
             return Ok(());
         }

@@ -16,7 +16,7 @@ use crate::backends::Backends;
 use crate::hook::Hook;
 use crate::metrics::Type;
 
-/// How long a request waits for the first reading of configurations.
+/// The time that a request waits for the first reading of configurations.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The two kinds of configurations.
@@ -47,7 +47,7 @@ struct Known {
 #[derive(Default)]
 pub(crate) struct List {
     hooks: Vec<Arc<Hook>>,
-    /// How many of them, from the first on, stand in files.
+    /// The number of them, from the first on, that stand in files.
     of_files: usize,
     index: Index,
 }
