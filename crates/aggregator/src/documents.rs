@@ -1,4 +1,4 @@
-//! What other servers say that they serve: their discovery documents, read again from time to time.
+//! The discovery documents of other servers, read again from time to time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -21,9 +21,10 @@ use crate::remote::Remote;
 /// The resources of versions, by group and version.
 type VersionResources = HashMap<(Text, Text), Arc<[RemoteResource]>>;
 
-/// How long a server may take for a document.
+/// The time that a server has for a document.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
-/// How soon a server is asked again that did not answer, at first; and at last, as well as one that did.
+/// The first and the longest pause before a server that did not answer is asked again; the longest is also that of one
+/// that did.
 pub(crate) const RETRY: Duration = Duration::from_millis(500);
 pub(crate) const REFRESH: Duration = Duration::from_secs(60);
 /// The largest document that is read. The aggregated document of a server with a thousand resources has about 1 MB.
@@ -55,7 +56,7 @@ type ServiceKey = (String, String, u16);
 struct Aggregated {
     versions: Arc<VersionResources>,
     etag: String,
-    /// When it was asked for.
+    /// The time of the request for it.
     asked: Instant,
 }
 

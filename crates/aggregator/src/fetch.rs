@@ -30,7 +30,7 @@ pub(crate) struct Question<'a> {
     pub(crate) is_for_peer: bool,
 }
 
-/// What it said.
+/// The answer of a server.
 pub(crate) struct Fetched {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,

@@ -1,4 +1,5 @@
-//! How the other server is told who is calling: headers that it believes because of the client certificate of this server.
+//! The caller's identity for the other server: headers that it believes because of the client certificate of this
+//! server.
 
 use binnacle_request::User;
 use http::HeaderMap;

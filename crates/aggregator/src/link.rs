@@ -8,7 +8,7 @@ use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 use crate::aggregator::Aggregator;
 use crate::remote::Remote;
 
-/// What a path is about.
+/// The subject of a path.
 enum Place<'a> {
     /// `/apis`, with or without a slash at the end.
     Groups,

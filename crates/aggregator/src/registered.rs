@@ -28,9 +28,9 @@ pub(crate) struct Registered {
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) by_name: BTreeMap<Text, Registered>,
-    /// What other servers serve, by group and version.
+    /// The servers of APIServices, by group and version.
     remotes: HashMap<Text, Vec<Arc<Remote>>>,
-    /// How many APIServices a group has.
+    /// The number of a group's APIServices.
     groups: HashMap<Text, usize>,
     /// True once all APIServices have been read.
     pub(crate) is_complete: bool,

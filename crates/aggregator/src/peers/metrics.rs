@@ -4,7 +4,7 @@ use binnacle_metrics::keep;
 use binnacle_request::RequestInfo;
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// How many requests other servers got, and what went wrong with them.
+/// Counters of requests that went to other servers, and of their errors.
 #[derive(Clone, Debug)]
 pub struct PeerMetrics {
     rerouted: IntCounterVec,

@@ -1,7 +1,7 @@
 //! Group versions that all servers of a cluster have alike: those of definitions and of APIServices with a service.
 //!
-//! What other servers serve is not read again when one of these goes away. So they are never looked for there, nor for a
-//! while after they are gone, until all servers have noticed.
+//! The resources of other servers are not read again when one of these group versions goes away. So they are never
+//! looked for there, nor for a while after they are gone, until all servers have noticed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::Peers;
 
-/// How long a group version that is gone is not looked for.
+/// The time for which a group version that is gone is not looked for.
 const GRACE: Duration = Duration::from_secs(300);
 
 type GroupVersion = (Text, Text);
@@ -23,7 +23,7 @@ type GroupVersion = (Text, Text);
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Told when one went away.
+    /// Notified when one went away.
     pub(super) went: Notify,
 }
 
