@@ -44,7 +44,7 @@ pub fn table_for(group: &str, kind: &str) -> &'static Columns {
     find(group, kind).unwrap_or(&metadata::DEFAULT)
 }
 
-/// Whether a kind has columns of its own.
+/// Returns true if a kind has columns of its own.
 pub fn has_custom(group: &str, kind: &str) -> bool {
     find(group, kind).is_some()
 }
