@@ -18,7 +18,7 @@ use crate::metrics::{FlowMetrics, Metrics};
 use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use crate::width::{Counts, seats};
 
-/// How often seats move between levels.
+/// The interval at which seats move between levels.
 const ADJUST_EVERY: Duration = Duration::from_secs(10);
 
 /// Priority and fairness of one server.
@@ -192,7 +192,7 @@ impl FlowControl {
         levels
     }
 
-    /// What each level has by its shares, before anything is borrowed.
+    /// Gives each level the seats of its shares, before anything is borrowed.
     fn share_out(&self, now: Instant, levels: &HashMap<Text, Arc<Level>>) {
         let specs: Vec<_> = levels.values().map(|level| (level, level.with(|state| state.spec.clone()))).collect();
         let sum: f64 = specs.iter().map(|(_, spec)| f64::from(spec.shares)).sum();
@@ -237,7 +237,7 @@ impl FlowControl {
             level.metrics.target(claim.target);
             claims.push((level, limits, claim));
         }
-        // What administrators use is not there for others.
+        // Seats of exempt levels are not there for others.
         let left = total - exempt;
         let floor: f64 = claims.iter().map(|(_, limits, _)| f64::from(limits.lower)).sum();
         let wanted: f64 = claims.iter().map(|(.., claim)| claim.lower).sum();
@@ -320,7 +320,7 @@ mod tests {
         drop(first);
         assert!(waiting.await.unwrap());
         assert!(level.is_idle());
-        // Who goes away while waiting leaves nothing behind.
+        // A request that is dropped while waiting leaves nothing behind.
         let held = ask(&control, &jane, SHORT).await.ok().unwrap();
         assert!(tokio::time::timeout(SHORT, ask(&control, &jane, Duration::from_secs(30))).await.is_err());
         drop(held);
