@@ -142,7 +142,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What kind of mistake a [`FieldError`] reports; the text forms are part of the API (`causes[].reason`).
+/// The type of a [`FieldError`]; the text forms are part of the API (`causes[].reason`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorType {
     NotFound,

@@ -25,7 +25,7 @@ pub struct GroupResource {
     pub resource: Text,
 }
 
-/// What an object says of itself in `apiVersion` and `kind`.
+/// The `apiVersion` and `kind` of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
     pub group: Text,
@@ -33,7 +33,7 @@ pub struct GroupVersionKind {
     pub kind: Text,
 }
 
-/// What a path names.
+/// The group, version and resource of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
     pub group: Text,

@@ -16,7 +16,7 @@ use self::amount::{Amount, big_scaled_value, small_round_up, small_times_power};
 use self::text::{Parts, binary, decimal, parse_small, read_suffix, split};
 use crate::Text;
 
-/// How a quantity shows itself.
+/// The format of a quantity's suffix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// `12e6`

@@ -140,7 +140,7 @@ fn digits(year: i64, month: i64, day: i64, of_day: i64) -> Option<[u8; 19]> {
     Some(text)
 }
 
-/// How one element of a layout failed.
+/// The failure of one element of a layout.
 enum Bad {
     /// The text does not look like the element.
     Shape,
