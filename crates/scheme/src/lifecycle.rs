@@ -43,13 +43,13 @@ impl Lifecycle {
         Self { replacement: Some(kind), ..self }
     }
 
-    /// Whether a server of this release knows the version at all.
+    /// Returns true if a server of this release has the version at all.
     pub fn exists_in(&self, release: Release) -> bool {
         self.introduced.is_none_or(|introduced| introduced <= release)
             && self.removed.is_none_or(|removed| removed > release)
     }
 
-    /// Whether a server of this release warns about the version.
+    /// Returns true if a server of this release warns about the version.
     pub fn is_deprecated_in(&self, release: Release) -> bool {
         self.deprecated.is_some_and(|deprecated| deprecated <= release)
     }

@@ -1,4 +1,5 @@
-//! What a server serves right now: group versions with their resources, built-in and dynamic, in order of preference.
+//! The resources that a server serves right now: group versions with their resources, built-in and dynamic, in order of
+//! preference.
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
@@ -169,7 +170,7 @@ impl Served {
 // === impl ServedGroup ===
 
 impl ServedGroup {
-    /// Whether any of the versions is built in.
+    /// Returns true if any of the versions is built in.
     pub fn is_built_in(&self) -> bool {
         self.versions.iter().any(|version| matches!(version.resources, Resources::BuiltIn(_)))
     }
