@@ -52,16 +52,16 @@ fn replace_null(value: &mut Value, schema: &Structural) -> bool {
     false
 }
 
-/// Which nulls are taken out.
+/// The nulls that are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
-    /// All that may not be and have no default to put in their place.
+    /// All that the schema forbids and that have no default to put in their place.
     Forbidden,
-    /// Those among them that validation would not refuse, since their schema names no type.
+    /// Those of them that validation would not refuse, since their schema names no type.
     Untyped,
 }
 
-/// Takes out members that are null and may not be, unless they have a default to put in their place.
+/// Removes members that are null against their schema, unless they have a default to put in their place.
 pub fn prune_nulls(value: &mut Value, schema: &Structural, which: Nulls) {
     match value {
         Value::Object(object) => {

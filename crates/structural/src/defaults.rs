@@ -129,14 +129,14 @@ struct Walk<'m, 'e> {
     budget: i64,
 }
 
-/// Where a schema stands within the resource that it belongs to.
+/// The place of a schema within the resource that it belongs to.
 #[derive(Clone, Copy)]
 struct Place<'s> {
     root: &'s Structural,
     /// True for the schema of the resource itself.
     is_root: bool,
     steps: &'s Step<'s>,
-    /// True within what every resource has.
+    /// True within the metadata that every resource has.
     in_metadata: bool,
 }
 

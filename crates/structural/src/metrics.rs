@@ -1,4 +1,4 @@
-//! How long rules and comparisons of custom resources take, for the whole process.
+//! The durations of rules and comparisons of custom resources, for the whole process.
 
 use std::sync::LazyLock;
 use std::time::Duration;

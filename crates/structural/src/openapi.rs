@@ -4,11 +4,11 @@
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::{Object, Value, json, value};
 
-/// Which document a definition is for.
+/// The OpenAPI version of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Without what Swagger and kubectl cannot read: alternatives, nullable values, properties beside unknown ones,
-    /// defaults.
+    /// Without the parts that Swagger and kubectl cannot read: alternatives, nullable values, properties beside unknown
+    /// ones, defaults.
     V2,
     V3,
 }
@@ -39,7 +39,7 @@ pub fn definition_name(kind: &GroupVersionKind) -> String {
 }
 
 impl Form {
-    /// What stands before the name of a definition in a reference to it.
+    /// The part of a reference before the name of a definition.
     fn prefix(self) -> &'static str {
         match self {
             Self::V2 => "#/definitions/",

@@ -42,7 +42,7 @@ struct Has {
     defaults: bool,
 }
 
-/// Which part of an object a request writes.
+/// The part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Whole,
@@ -50,7 +50,7 @@ pub enum Part {
     Status,
 }
 
-/// How an object that was decoded is made one of its schema.
+/// The options of reading a decoded object by its schema.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
     /// True where the paths of unknown fields are wanted.

@@ -361,7 +361,7 @@ impl Check<'_> {
 
     // === Errors ===
 
-    /// Where an error is told.
+    /// The path at which an error is reported.
     fn at(&self, path: &Path<'_>) -> FieldPath {
         let dotted = path.dotted();
         let name = dotted.strip_prefix('.').unwrap_or(&dotted);
