@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::client::WebhookError;
 
-/// How often something is tried, and how long to wait in between: each pause is longer than the one before, by a part of
-/// its own length at random so that many callers do not come back at once.
+/// The number of attempts and the pauses between them: each pause is longer than the one before, by a part of its own
+/// length at random so that many callers do not come back at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     pub initial: Duration,

@@ -26,7 +26,7 @@ use crate::service::Service;
 #[error("{message}")]
 pub(crate) struct ConnectError {
     pub(crate) message: String,
-    /// Whether the other side broke it off.
+    /// True when the other side reset the connection.
     pub(crate) reset: bool,
 }
 

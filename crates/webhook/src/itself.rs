@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::service::{Service, ServiceResolver};
 use crate::target::{Credential, Target};
 
-/// How a server calls itself. Clones share the bound of calls.
+/// The means of a server to call itself. Clones share the bound of calls.
 #[derive(Clone, Debug)]
 pub struct Itself {
     credential: Credential,

@@ -77,7 +77,7 @@ pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
     let name = cluster.str_at(&["tls-server-name"]);
     target.server_name = (!name.is_empty()).then(|| name.to_owned());
 
-    // Who is not among the users has no credentials, which client-go accepts as well.
+    // A name that is not among the users has no credentials, which client-go accepts as well.
     if let Some(user) = named(&config, "users", "user", of("user")) {
         (target.identity, target.credential) = credentials(user, dir)?;
     }
