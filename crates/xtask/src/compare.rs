@@ -41,7 +41,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     let scenarios = if named.is_empty() { &SCENARIOS[..] } else { &named };
     let mut operations = Vec::new();
     for round in 0..matches.get_one::<u16>("rounds").copied().unwrap_or(1) {
-        // Who is first in one round is second in the next.
+        // The first program of one round is the second of the next.
         let mut tables = [const { Vec::new() }; 2];
         for turn in 0..2 {
             let of = usize::from(round + turn) % 2;
@@ -105,7 +105,7 @@ impl Operation {
         median(self.costs.iter().map(|costs| costs[of]).collect())
     }
 
-    /// How many times as dear as with the base it is: the median of the rounds.
+    /// The cost relative to the base: the median of the rounds.
     fn ratio(&self) -> f64 {
         median(self.costs.iter().map(|[base, other]| other / base).collect())
     }

@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// What cargo knows of the packages of this platform: others need not have been fetched.
+/// Cargo's metadata of the packages of this platform: others need not have been fetched.
 fn metadata(root: &PathBuf) -> Result<Value, String> {
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))

@@ -26,7 +26,7 @@ struct Mutant {
     to: String,
 }
 
-/// What the tests said of a mutant.
+/// The result of a mutant's tests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Passed,
@@ -35,7 +35,7 @@ enum Verdict {
     Hung,
 }
 
-/// At least so long the tests have, and so many times as long as they take without a mutant.
+/// The tests' time limit: at least this long, and so many times as long as they take without a mutant.
 const PATIENCE: Duration = Duration::from_secs(120);
 const TIMES: u32 = 3;
 
@@ -130,12 +130,12 @@ fn try_tests(workspace: &Path, target: &Path, limit: Option<Duration>) -> Result
 /// Runs a program and what it starts, which are ended together when they take too long.
 fn run_within(mut process: Process, limit: Option<Duration>) -> Result<Verdict, String> {
     let failed = |error: std::io::Error| format!("the tests: {error}");
-    // What is started inherits the pipe, so that its end says that all of them have gone.
+    // Started processes inherit the pipe, so that its end says that all of them have gone.
     let mut child = process.process_group(0).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let (sender, ended) = std::sync::mpsc::channel();
     let output = child.stdout.take();
     std::thread::spawn(move || {
-        // What they say is not wanted; whoever waits may have given up.
+        // Their output is not wanted; the receiver may have given up.
         let _ = output.map(|mut output| std::io::copy(&mut output.by_ref(), &mut std::io::sink()));
         let _ = sender.send(());
     });

@@ -383,7 +383,7 @@ impl Assembler<'_> {
         }
     }
 
-    /// What OpenAPI lists as kinds must be claimed.
+    /// Checks that the kinds of OpenAPI are claimed.
     fn check_kinds(&mut self, name: &str, short: &str, definition: &Definition) {
         let Some((package, _)) = name.rsplit_once('.') else { return };
         let Some(table) = self.tables.get(package) else { return };

@@ -28,11 +28,11 @@ pub(crate) enum GoType {
     Opaque(String),
 }
 
-/// What is known of one package, its files taken together.
+/// The facts of one package, its files taken together.
 #[derive(Debug, Default)]
 pub(crate) struct Package {
     pub(crate) types: BTreeMap<String, GoType>,
-    /// Of each type, in which file it stands: import names are per file.
+    /// The file of each type: import names are per file.
     homes: HashMap<String, usize>,
     imports: Vec<HashMap<String, String>>,
     /// Types marked `+enum`.
@@ -44,7 +44,7 @@ pub(crate) struct Package {
     pub(crate) unversioned: Vec<String>,
     /// Types registered in every group version (meta only).
     pub(crate) everywhere: Vec<String>,
-    /// Whether the package registers the kinds that exist everywhere.
+    /// True when the package registers the kinds that exist everywhere.
     pub(crate) options: bool,
     group: Option<String>,
     version: Option<String>,

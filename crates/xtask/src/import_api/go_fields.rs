@@ -13,7 +13,7 @@ use super::special::special;
 /// audit events.
 pub(crate) const UNKNOWN: &str = "io.k8s.apimachinery.pkg.runtime.Unknown";
 
-/// How Go's JSON encoder sees a type, for what `omitempty` means.
+/// The class of a type to Go's JSON encoder, which decides the meaning of `omitempty`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Scalar,
@@ -337,7 +337,7 @@ fn proto_number(declared: &GoField) -> Result<Option<u32>, String> {
     number.map(Some).ok_or(format!("{}: not understood: protobuf:{tag:?}", declared.name))
 }
 
-/// What becomes of the zero value: see `Presence` of the schema crate.
+/// The treatment of the zero value: see `Presence` of the schema crate.
 fn presence(class: Class, options: &[&str]) -> Result<Presence, String> {
     let omit_empty = options.contains(&"omitempty");
     let omit_zero = options.contains(&"omitzero");
