@@ -77,7 +77,7 @@ const OFF_BY_DEFAULT: &[&str] = &[
     "AlwaysDeny",
 ];
 
-/// Whether a plugin of [`ORDER`] is asked unless a flag says otherwise.
+/// Returns true if a plugin of [`ORDER`] is enabled by default.
 pub fn is_default(name: &str) -> bool {
     !OFF_BY_DEFAULT.contains(&name)
 }
@@ -299,7 +299,8 @@ mod tests {
         let metrics = Metrics::fresh();
         let plugins = crate::all(lookup, &authorizer, &crate::Options::default(), &metrics);
         let chain = Chain::new(plugins, &metrics).expect("all have a place");
-        // Who is to be asked about images is not known here, and those of webhooks and policies are other crates'.
+        // ImagePolicyWebhook needs settings that are missing here, and those of webhooks and policies are other
+        // crates'.
         const ELSEWHERE: [&str; 5] = [
             "ImagePolicyWebhook",
             "MutatingAdmissionPolicy",

@@ -39,14 +39,14 @@ struct PluginFamily {
     passed: Arc<Mutex<PassedByName>>,
 }
 
-/// How many requests a plugin had nothing to say of, by stage and operation.
+/// The number of requests that a plugin did not handle, by stage and operation.
 type Passed = [AtomicU64; PLACES];
 type PassedByName = Vec<(&'static str, Arc<Passed>)>;
 
 /// One value for each stage, operation and outcome, made when it is first asked for.
 struct Cells<T>([OnceLock<T>; PLACES * 2]);
 
-/// What is counted of one plugin.
+/// The metrics of one plugin.
 pub(crate) struct PluginMetrics {
     name: &'static str,
     registered: Registered,
@@ -55,14 +55,14 @@ pub(crate) struct PluginMetrics {
     cells: Cells<Histogram>,
 }
 
-/// What is counted of all plugins together.
+/// The metrics of all plugins together.
 pub(crate) struct StepMetrics {
     family: HistogramVec,
     summary: SummaryVec,
     cells: Cells<(Histogram, Arc<Summary>)>,
 }
 
-/// Which part of a request was admitted, and how it ended.
+/// The stage and operation of an admission, and its outcome.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) stage: Stage,

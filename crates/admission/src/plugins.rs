@@ -52,10 +52,10 @@ use crate::lookup::Lookup;
 use crate::metrics::Metrics;
 use crate::plugin::Plugin;
 
-/// What flags say about plugins.
+/// The options of plugins.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The feature gates of the server, and what it allows.
+    /// The feature gates and options of the server.
     pub features: Arc<Features>,
     /// `--default-not-ready-toleration-seconds`.
     pub not_ready_toleration_seconds: i64,

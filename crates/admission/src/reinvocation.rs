@@ -28,7 +28,7 @@ impl Reinvocation {
         self.requested.store(true, Ordering::Relaxed);
     }
 
-    /// What a plugin keeps from pass to pass, empty in the beginning.
+    /// Calls `use_it` with the state that a plugin keeps from pass to pass, empty in the beginning.
     pub fn with_state<T: Default + Send + 'static, R>(
         &self,
         plugin: &'static str,

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::plugin::{Plugin, Request, Stage};
 
-/// How many buckets a limit keeps unless it says so.
+/// The number of buckets of a limit that names none.
 const BUCKETS: usize = 4096;
 
 /// One limit.
@@ -23,11 +23,11 @@ pub struct EventLimit {
     pub qps: u32,
     /// More than 0.
     pub burst: u32,
-    /// How many buckets are kept; 0 for 4,096.
+    /// The number of buckets that are kept; 0 for 4,096.
     pub cache_size: usize,
 }
 
-/// What shares a bucket.
+/// The requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventLimitKind {
     Server,

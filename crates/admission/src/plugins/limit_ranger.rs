@@ -121,7 +121,7 @@ fn fill_in(pod: &mut Value, range: &Value) {
     if !said.is_empty() {
         let text = format!("LimitRanger plugin set: {}", said.join("; "));
         pod.make_at(&["metadata", "annotations"]).insert(ANNOTATION, text);
-        // What the pod asks for as a whole follows from its containers, as kube-apiserver finds when it reads it again.
+        // The pod's own resources follow from its containers, as in kube-apiserver when it reads the pod again.
         if let Some(spec) = pod.at_mut(&["spec"]).and_then(Value::as_object_mut) {
             binnacle_validation::pod_resources::default_pod_resources(spec);
         }

@@ -81,7 +81,7 @@ impl Plugin for NamespaceAutoProvision {
     }
 }
 
-/// Whether a request is for something in a namespace.
+/// Returns true if a request is for an object in a namespace.
 fn is_inside(attributes: &Attributes) -> bool {
     let kind = &attributes.kind;
     let is_namespace = kind.group.is_empty() && kind.kind == "Namespace";

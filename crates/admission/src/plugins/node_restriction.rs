@@ -25,7 +25,7 @@ use crate::plugin::{Plugin, Request, Stage, forbidden};
 
 const LEASES: &str = "kube-node-lease";
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// Who signs certificates that kubelets serve with, and those that they show.
+/// The signers of kubelets' serving and client certificates.
 const KUBELET_SIGNERS: [&str; 2] = ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
 pub(crate) struct NodeRestriction {
@@ -34,7 +34,7 @@ pub(crate) struct NodeRestriction {
     features: Arc<Features>,
 }
 
-/// Why not.
+/// The reason of a refusal.
 enum Refusal {
     /// 403 that names the object.
     Forbidden(String),
@@ -123,7 +123,7 @@ impl NodeRestriction {
         }
     }
 
-    /// An object as the cache knows it. `singular` is what errors call its kind.
+    /// An object as the cache knows it. `singular` is the name of its kind in errors.
     async fn known(&self, kind: Kind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
         let group = if kind == Kind::CsiDriver { "storage.k8s.io" } else { "" };
         let found = self.lookup.get(kind, namespace, name, Freshness::Cached).await?;
@@ -131,7 +131,7 @@ impl NodeRestriction {
     }
 }
 
-/// Where an object is new, its name is only its own.
+/// Checks that an object has the node's name; on create the name of the object itself counts.
 fn own_name(asked: NodeRequest<'_>, why: &str) -> Verdict {
     let name = match asked.attributes.operation {
         Operation::Create => asked.object.str_at(&["metadata", "name"]),

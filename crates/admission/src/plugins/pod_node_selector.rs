@@ -47,7 +47,7 @@ impl PodNodeSelector {
         parse(text.unwrap_or("")).map_err(|why| Status::unknown(500, &why))
     }
 
-    /// Whether what a pod selects by itself goes with what its namespace does.
+    /// Checks that the pod's own selector does not contradict that of its namespace.
     fn compare(&self, wanted: &Selector, pod: &Value) -> Result<(), Status> {
         let own = selector_of(pod);
         if wanted.iter().any(|(key, value)| own.get(key).is_some_and(|own| own != value)) {

@@ -16,7 +16,7 @@ pub(crate) struct Priority {
     lookup: Arc<dyn Lookup>,
 }
 
-/// What a class gives to its pods.
+/// The fields of a class that its pods get.
 struct Class {
     name: Text,
     value: i64,

@@ -24,10 +24,10 @@ use crate::plugin::{Plugin, Request, Stage};
 use check::check;
 pub use limited::LimitedResource;
 
-/// How often a request is charged anew when others were charged meanwhile.
+/// The number of further attempts to charge a request when others were charged meanwhile.
 const RETRIES: usize = 3;
 
-/// What is not stored, and events, which were never counted.
+/// Resources that are not stored, and events, which were never counted.
 const IGNORED: [(&str, &str); 10] = [
     ("", "bindings"),
     ("", "componentstatuses"),

@@ -174,7 +174,7 @@ mod tests {
         merged
     }
 
-    /// Whether `wide` tolerates all that `narrow` does.
+    /// Returns true if `wide` tolerates all that `narrow` does.
     fn includes(wide: &Value, narrow: &Value) -> bool {
         if wide == narrow {
             return true;

@@ -121,7 +121,7 @@ pub(super) fn claim_status(features: &Features, asked: NodeRequest<'_>) -> Verdi
     ))
 }
 
-/// Where two trees differ. Nothing is the same as an empty object.
+/// Appends the paths of the differences of two trees. Nothing is the same as an empty object.
 fn compare(path: &str, old: &Value, new: &Value, differences: &mut Vec<String>) {
     let empty = Object::new();
     let members = |value: &'_ Value| match value {

@@ -11,7 +11,7 @@ use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, not_yet,
 use crate::lookup::Kind;
 
 impl NodeRestriction {
-    /// What may only be unknown here yet is no refusal.
+    /// Checks a request of a pod's certificate. An object that the cache may not have yet is not a refusal.
     pub(super) async fn pod_certificate(&self, asked: NodeRequest<'_>) -> Verdict {
         let attributes = asked.attributes;
         if !self.features.enabled("PodCertificateRequest") {

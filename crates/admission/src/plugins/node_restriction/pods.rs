@@ -184,7 +184,7 @@ pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
     Ok(())
 }
 
-/// What of the API a pod refers to, if anything. An error is a volume that nobody knows.
+/// The resource of the API that a pod refers to, if any. The error is a volume of an unknown kind.
 fn api_reference(pod: &Value) -> Result<Option<&'static str>, String> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let is_there = |value: &Value, member: &str| value.get(member).is_some_and(|source| !source.is_null());
@@ -249,7 +249,7 @@ fn projected(volume: &Value) -> impl Iterator<Item = &Value> {
     volume.list_at(&["projected", "sources"]).iter()
 }
 
-/// Whether the environment of any container comes from something by these references.
+/// Returns true if the environment of any container refers to an object by these members.
 fn any_container(spec: &Value, whole: &str, one: &str) -> bool {
     let containers = ["initContainers", "containers", "ephemeralContainers"].into_iter();
     containers.flat_map(|member| spec.list_at(&[member])).any(|container| {

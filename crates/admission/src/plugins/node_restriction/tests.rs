@@ -1,4 +1,4 @@
-//! What nodes may write, request by request.
+//! The writes that nodes may make, request by request.
 
 use std::sync::Arc;
 

@@ -88,7 +88,7 @@ impl NodeRestriction {
         }
     }
 
-    /// Whether a volume of the pod needs tokens for somebody.
+    /// Returns true if a volume of the pod needs tokens for the audience.
     async fn mounts(&self, pod: &Value, audience: &str) -> Result<bool, String> {
         let mut errors = Vec::new();
         for volume in pod.list_at(&["spec", "volumes"]) {

@@ -9,7 +9,7 @@ pub(super) struct Subject<'a> {
     object: &'a Value,
 }
 
-/// What is wrong with a pod, by one check.
+/// A pod's violation of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) reason: String,

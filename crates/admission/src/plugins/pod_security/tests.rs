@@ -1,4 +1,4 @@
-//! What PodSecurity counts and lets audit events tell, by namespace, settings, caller and object.
+//! PodSecurity's counters and audit annotations, by namespace, settings, caller and object.
 
 use binnacle_features::Version;
 use binnacle_registry::{RequestNotes, Warnings};

@@ -1,4 +1,4 @@
-//! What may not be used where no quota allows it: the plugin's part of the configuration file.
+//! Resources that may not be used where no quota allows it: the plugin's part of the configuration file.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::plugins::pod_resources::Resources;
 pub struct LimitedResource {
     group: String,
     resource: String,
-    /// Parts of the names of what is limited: `.storageclass.storage.k8s.io/requests.storage`.
+    /// Parts of the names of limited resources: `.storageclass.storage.k8s.io/requests.storage`.
     contains: Vec<String>,
     /// Scopes (`scopeName`, `operator`, `values`) whose objects need a quota for that scope.
     scopes: Vec<Value>,
@@ -47,7 +47,7 @@ impl LimitedResource {
     }
 }
 
-/// Which of the names that an object uses must stand in a quota.
+/// The names of an object's usage that must stand in a quota.
 pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage: &Resources) -> BTreeSet<String> {
     let about = limited.iter().filter(|limited| limited.is_about(attributes));
     let used = usage.iter().filter(|(_, amount)| amount.sign() > 0).map(|(name, _)| name);
