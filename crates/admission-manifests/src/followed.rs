@@ -14,9 +14,9 @@ use crate::metrics::Metrics;
 use crate::sort::{Manifests, StoredTypes};
 use crate::{LoadError, Loaded, load};
 
-/// The interval at which the look of the files is compared with the one before.
+/// How often it is asked whether the files look as before.
 const LOOK: Duration = Duration::from_secs(1);
-/// After so many looks they are read even if they look as before.
+/// After so many times they are read even if they do.
 const READ_ANYWAY: u32 = 60;
 
 /// Puts what was read into force.
@@ -112,7 +112,7 @@ impl Followed {
         }
     }
 
-    /// The loaded files, if their look has changed or a read is due.
+    /// What the files say, if they look otherwise than before or are to be read anyway.
     fn read(&self, before: Option<&Look>, is_due: bool) -> Option<(Option<Look>, Result<Loaded, String>)> {
         let Directory { sort, path } = &self.directory;
         let now = look(path).ok();

@@ -21,7 +21,7 @@ pub use followed::{Directory, Followed};
 pub use metrics::Metrics;
 pub use sort::{Manifests, StoredTypes};
 
-/// The objects of a directory.
+/// What a directory says.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// Webhook configurations or policies, by name.

@@ -11,14 +11,14 @@ use prometheus::IntGauge;
 
 /// So many calls in a row that were waited for in vain shut it.
 const PATIENCE: u32 = 5;
-/// The first and the longest time that it is shut; the time doubles with each call in vain.
+/// How long it is shut, first and at most; the time doubles with each call in vain.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// The breaker of one backend.
+/// What is known of one backend.
 pub(crate) struct Breaker {
     state: Mutex<State>,
-    /// The number of breakers that are shut.
+    /// How many breakers are shut.
     shut: IntGauge,
 }
 
@@ -37,12 +37,12 @@ struct Shut {
     trying: bool,
 }
 
-/// The state of a backend's breaker.
+/// How a backend answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// Calls go through; so many in a row were waited for in vain.
+    /// It is called; so many calls in a row were waited for in vain.
     Open { in_vain: u32 },
-    /// No call goes through for the time that is left, for this reason.
+    /// It is not called for the time that is left, for this reason.
     Shut { left: Duration, why: String },
     /// One call tries it.
     Trying { why: String },

@@ -31,8 +31,8 @@ pub use mutating::Mutating;
 pub use validating::Validating;
 pub use webhooks::{Kind, Webhooks};
 
-/// Reads the bytes of a webhook's answer to each version of a review: the refusal that they would be, or the reason why
-/// they are no answer. For callers that try any bytes.
+/// What comes of bytes that a webhook answers to each version of a review: the refusal that they would be, or why they are
+/// no answer. For who tries any bytes.
 pub fn read_answer(kinds: &dyn Kinds, body: &[u8], mutating: bool) -> [Result<binnacle_meta::Status, String>; 2] {
     [review::ReviewVersion::V1, review::ReviewVersion::V1Beta1].map(|version| {
         match answer::Answer::read(kinds, body, version, "", mutating) {

@@ -1,4 +1,4 @@
-//! The file of `--admission-control-config-file`: what plugins are told, in it or in files that it names.
+//! The file of `--admission-control-config-file`: the configurations of plugins, in it or in files that it names.
 
 use std::path::{Path, PathBuf};
 

@@ -135,7 +135,7 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>>;
 
-    /// Writes what is used of a quota; 409 when the quota has changed since it was read.
+    /// Writes the usage of a quota; 409 when the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
 
     /// Makes a namespace as the server itself.

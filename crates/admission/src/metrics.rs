@@ -30,9 +30,9 @@ pub struct Metrics {
     pub(crate) pod_security: PodSecurityMetrics,
 }
 
-/// The family of the single plugins. Go counts each request for which a plugin may be asked. Here most plugins
-/// know from the attributes that they have nothing to say: those are only counted, and what they took, which is no time,
-/// is put to the rest when somebody reads the family.
+/// The family of the single plugins. Go counts each request for which a plugin may be called. Here most plugins see
+/// from the attributes that they do not handle it: those requests are only counted, and added as durations of zero when
+/// the family is read.
 #[derive(Clone)]
 struct PluginFamily {
     measured: HistogramVec,
@@ -115,7 +115,7 @@ impl Metrics {
 }
 
 impl PluginFamily {
-    /// The requests that plugins had nothing to say of, by name, operation and type; each has its histogram.
+    /// The requests that plugins did not handle, by name, operation and type; each has its histogram.
     fn passed(&self) -> BTreeMap<[&'static str; 3], u64> {
         let mut counts = BTreeMap::new();
         for (name, passed) in self.passed.lock().iter() {
@@ -208,7 +208,7 @@ impl PluginMetrics {
         histogram.observe(took.as_secs_f64());
     }
 
-    /// The plugin has nothing to say of a request.
+    /// The plugin does not handle a request.
     pub(crate) fn pass(&self, stage: Stage, operation: Operation) {
         if self.registered.asks(stage, operation) {
             self.passed[Part { stage, operation, rejected: false }.place()].fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! For which operations kube-apiserver asks each plugin, whatever the resource is: what it counts depends on that.
+//! The operations for which kube-apiserver calls each plugin, for any resource: its metrics depend on them.
 
 use binnacle_registry::admission::Operation;
 use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};

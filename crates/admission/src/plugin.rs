@@ -68,12 +68,12 @@ impl<'a> Request<'a> {
         self.notes.warn(text);
     }
 
-    /// Adds an annotation to all audit events that tell of this request.
+    /// Adds an annotation to all audit events of this request.
     pub fn annotate(&self, key: &str, value: impl fmt::Display) {
         self.annotate_from(AuditLevel::Metadata, key, value);
     }
 
-    /// Adds an annotation to the audit events that tell of this request from a level on.
+    /// Adds an annotation to the audit events of this request from a level on.
     pub fn annotate_from(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
         self.notes.annotate(level, key, value);
     }

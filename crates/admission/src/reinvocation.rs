@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 /// One request's pass, or both of its passes, through the mutating plugins.
 ///
-/// The built-in plugins are asked again as a whole. Webhooks and policies keep here what they did in the first pass and
-/// decide which of them are asked again (`reinvocationPolicy`).
+/// The built-in plugins are all called again. Webhooks and policies keep here the state of their first pass, by which
+/// they decide which of them are called again (`reinvocationPolicy`).
 #[derive(Default)]
 pub struct Reinvocation {
     second: AtomicBool,

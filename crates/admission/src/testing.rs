@@ -98,7 +98,7 @@ impl Lookup for Known {
     }
 }
 
-/// Allows what is in the list: verb, resource, subresource and name, with spaces.
+/// Allows the accesses of the list: verb, resource, subresource and name, with spaces.
 pub(crate) struct Allows(pub(crate) Vec<&'static str>);
 
 impl Authorizer for Allows {

@@ -38,16 +38,16 @@ const IDENTITY_LEASES: &str = "apiserver.kubernetes.io/identity=kube-apiserver";
 /// Certificates of servers are for the name by which the cluster knows them all.
 const SERVER_NAME: &str = "kubernetes.default.svc";
 
-/// The options for reaching other servers of the cluster.
+/// What is needed to reach other servers of the cluster.
 pub struct PeerOptions {
     /// The name of this server's identity lease.
     pub name: Text,
     pub catalog: Catalog,
     pub aggregator: Aggregator,
     pub addresses: PeerAddresses,
-    /// The certificate that shows them that a request comes from a server of the cluster (`--proxy-client-cert-file`).
+    /// By which they know that a request comes from one of them (`--proxy-client-cert-file`).
     pub identity: Arc<dyn ResolvesClientCert>,
-    /// `--peer-ca-file`: the authorities of their certificates, as PEM.
+    /// `--peer-ca-file`: who signs their certificates, as PEM.
     pub authorities: Vec<u8>,
     pub metrics: PeerMetrics,
 }
@@ -66,23 +66,23 @@ struct Inner {
     /// The holders of the identity leases of other servers, by name.
     leases: Mutex<BTreeMap<Text, Text>>,
     leases_changed: Notify,
-    /// The resources of the other servers, by name.
+    /// What the other servers serve, by name.
     served: ArcSwap<BTreeMap<Text, PeerServed>>,
     shared: Shared,
-    /// True once all other servers and their resources are known.
+    /// True once it is known which servers there are, and what all of them have.
     is_complete: AtomicBool,
-    /// Grows with each change of the other servers' resources.
+    /// Grows with each change of what is found elsewhere.
     generation: AtomicU64,
     /// Requests so far, to spread them over servers.
     turn: AtomicUsize,
 }
 
-/// The resources of another server.
+/// What another server serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PeerServed {
     /// Group, version and plural.
     resources: HashSet<(Text, Text, Text)>,
-    /// As in its `/apis`.
+    /// As it tells them in `/apis`.
     groups: Vec<DiscoveredGroup>,
 }
 

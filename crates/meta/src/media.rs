@@ -1,6 +1,6 @@
 //! Media types: the encodings of objects, and what an Accept header asks for.
 
-/// The encoding of an object.
+/// How bytes are made of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     Json,
@@ -81,8 +81,8 @@ pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
     clauses
 }
 
-/// Returns true if kube-apiserver's router lets a request through to a handler that makes these media types: it
-/// compares bare types, and knows no wildcard but `*/*`.
+/// Whether kube-apiserver's router lets a request through to a handler that makes these media types: it compares bare
+/// types, and knows no wildcard but `*/*`.
 pub fn accept_names(header: &str, produced: &[&str]) -> bool {
     header.is_empty()
         || header.split(',').take(MAX_CLAUSES).any(|clause| {

@@ -11,10 +11,10 @@ pub use self::foreign::ForeignStatus;
 pub use self::reason::StatusReason;
 use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
 
-/// The limit of the bytes of errors in a refusal; each stands in the message and once more as a cause.
+/// How many bytes of errors a refusal tells; each stands in the message and once more as a cause.
 const MAX_ERROR_BYTES: usize = 256 << 10;
 
-/// The errors that a refusal lists.
+/// The errors that a refusal tells.
 fn told(errors: &FieldErrors) -> &[FieldError] {
     let mut bytes = 0;
     let fits = |error: &FieldError| {
@@ -38,12 +38,12 @@ pub struct Status {
     /// `metadata.continue`: where an expired list may go on.
     continue_token: String,
     tells_code: bool,
-    /// The further members of a status that another server made.
+    /// What a status that somebody else made says beyond that.
     foreign: Option<Box<ForeignStatus>>,
 }
 
 impl Status {
-    /// The answer of a delete when the object is gone.
+    /// What a delete answers when the object is gone.
     pub fn success(details: StatusDetails) -> Self {
         Self {
             reason: None,
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// The answer of an order that was carried out (a binding, an eviction).
+    /// What an order answers that was carried out (a binding, an eviction).
     pub fn carried_out() -> Self {
         Self {
             reason: None,

@@ -1,5 +1,5 @@
-//! Families as operators asked for them: some left out, others under their old names too, labels held to a list of
-//! values.
+//! How families are shown where operators asked for something else: some left out, others under their old names too,
+//! labels held to a list of values.
 //!
 //! All of it happens when somebody asks for the families, so counting costs the same with and without.
 
@@ -54,7 +54,7 @@ const HIDDEN: [(&str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// The options of operators.
+/// What operators ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExposedOptions {
     /// Names of families that are left out.
@@ -219,7 +219,7 @@ pub fn pair(name: &str, value: &str) -> LabelPair {
     pair
 }
 
-/// The number of observations; a gauge has none.
+/// How often something was counted; a gauge says nothing of that.
 fn observations(metric: &Metric, kind: MetricType) -> u64 {
     match kind {
         MetricType::COUNTER => metric.get_counter().get_value() as u64,

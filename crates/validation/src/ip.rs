@@ -134,7 +134,7 @@ pub fn cidr_warnings(path: &FieldPath, value: &str) -> Vec<String> {
 // === impl Cidr ===
 
 impl Cidr {
-    /// Returns true if an address is in the range.
+    /// Whether an address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (network, address) = (self.masked().to_canonical(), address.to_canonical());
         if network.is_ipv4() != address.is_ipv4() {
@@ -158,7 +158,7 @@ impl Cidr {
         format!("{address}/{prefix}")
     }
 
-    /// Returns true if addresses of the range are IPv6 addresses.
+    /// Whether addresses of the range are IPv6 addresses.
     pub fn is_ipv6(&self) -> bool {
         self.masked().to_canonical().is_ipv6()
     }

@@ -18,14 +18,14 @@ const BENCH: [&str; 14] = [
     "idle", "create", "get", "list", "patch", "apply", "leases", "watch",
 ];
 const SERVER: &str = "kube-apiserver";
-/// The separator of flags in `CARGO_ENCODED_RUSTFLAGS`, so that they may hold spaces.
+/// What stands between flags in `CARGO_ENCODED_RUSTFLAGS`, so that they may hold spaces.
 const FLAG_END: &str = "\x1f";
 
-/// The linker's options: BOLT needs relocations. A fixed address, which Go's programs have too, takes two megabytes of
-/// relocated tables out of the memory of every server, and some instructions out of every call.
+/// How the program is linked: BOLT needs to know what refers to what. That it stands at a fixed address, as Go's programs
+/// do, takes two megabytes of relocated tables out of the memory of every server, and some instructions out of every call.
 const LINKED: [&str; 2] = ["-Clink-arg=-Wl,--emit-relocs", "-Crelocation-model=static"];
-/// BOLT's options: blocks in the order in which they run, functions beside those that they call, code that did not run
-/// out of the way.
+/// What BOLT does with what was counted: blocks in the order in which they run, functions beside those that they call, what
+/// did not run out of the way.
 const LAYOUT: [&str; 7] = [
     "-reorder-blocks=ext-tsp",
     "-reorder-functions=cdsort",
@@ -122,7 +122,7 @@ impl Training<'_> {
     }
 }
 
-/// The facts of `rustc -vV`, and its sysroot.
+/// What rustc says of itself.
 struct Compiler {
     host: String,
     llvm: String,

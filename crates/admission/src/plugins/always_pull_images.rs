@@ -1,5 +1,5 @@
-//! AlwaysPullImages: images are pulled with the pod's own credentials each time, so that nobody uses an image that
-//! somebody else's pod brought to the node.
+//! AlwaysPullImages: images are pulled with the pod's own credentials each time, so that no pod uses an image that
+//! another's pod brought to the node.
 
 use std::collections::HashSet;
 

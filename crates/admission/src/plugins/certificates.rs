@@ -57,7 +57,7 @@ impl Plugin for SignerPermission {
 
     fn validate<'a>(&'a self, request: Request<'a>, object: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            // The old request counts: its signer is not what the caller says it is.
+            // The signer of the old object counts: the caller may have changed it in the new one.
             let Some(old) = request.old else { return Ok(()) };
             let part = |object: &Value, member: &str| object.at(&["status", member]).cloned();
             let same = |member: &str| part(old, member) == part(object, member);

@@ -1,5 +1,5 @@
-//! EventRateLimit: how many events may be written in a time, all together, by namespace, by user, or by what they are
-//! about.
+//! EventRateLimit: a limit of the events written in a time, all together, by namespace, by user, or by source and
+//! object.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ impl EventRateLimit {
         Self { limits: limits.map(|limit| Limiter { limit, buckets: Mutex::default() }).collect() }
     }
 
-    /// Every limit is asked, so that each counts what comes, whatever the others say.
+    /// Checks every limit, so that each counts the event even where another refuses it.
     fn check(&self, attributes: &Attributes, event: &Value, now: Instant) -> Result<(), Status> {
         let mut reached = Vec::new();
         for limiter in &self.limits {
@@ -110,7 +110,7 @@ impl Limiter {
         let mut buckets = self.buckets.lock();
         let most = if self.limit.cache_size == 0 { BUCKETS } else { self.limit.cache_size };
         if !buckets.contains_key(key) && buckets.len() >= most {
-            // Those that are full again lose nothing; if none is, the one that was used least recently does.
+            // Buckets that are full again are dropped without loss; if there is none, the least recently used one is.
             let whole = Duration::from_secs_f64(burst / qps);
             buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < whole);
             if buckets.len() >= most

@@ -1,5 +1,5 @@
-//! NamespaceExists and NamespaceAutoProvision: what happens to requests in a namespace that does not exist: they are
-//! refused, or the namespace is made. NamespaceLifecycle, which is on by default, does what the first does and more.
+//! NamespaceExists and NamespaceAutoProvision: requests in a namespace that does not exist are refused, or the
+//! namespace is created. NamespaceLifecycle, which is on by default, does what the first does and more.
 
 use std::sync::Arc;
 

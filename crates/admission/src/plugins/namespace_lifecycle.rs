@@ -23,7 +23,7 @@ const DOUBTED_MAX: usize = 100;
 
 pub(crate) struct NamespaceLifecycle {
     lookup: Arc<dyn Lookup>,
-    /// Namespaces that somebody has asked to delete, and when.
+    /// Namespaces for which a delete was requested, and the time of it.
     doubted: Mutex<HashMap<Text, Instant>>,
 }
 

@@ -1,6 +1,6 @@
-//! NodeRestriction: what kubelets may write. Together with the node authorizer, which knows what a node needs but does not
-//! see objects: a node changes itself, its pods' status and its own lease, and nothing that would draw workloads, rights or
-//! tokens to it.
+//! NodeRestriction: the writes of kubelets. It completes the node authorizer, which knows the objects that a node needs
+//! but does not see their contents: a node changes itself, its pods' status and its own lease, and nothing that would
+//! draw workloads, rights or tokens to it.
 
 mod nodes;
 mod pod_certificates;
@@ -70,7 +70,7 @@ fn no(why: impl Into<Refusal>) -> Verdict {
     Err(why.into())
 }
 
-/// An error without a code of its own. Clients try again: what is known here may be older than what the node knows.
+/// An error without a code of its own. Clients try again: this server's cache may be older than the node's.
 fn not_yet(why: impl AsRef<str>) -> Refusal {
     Refusal::Status(Status::unknown(500, why.as_ref()))
 }

@@ -85,7 +85,7 @@ impl PodSecurity {
             return Ok(());
         };
         let (old_policy, old_errors) = Policy::of_object(old, defaults);
-        // Labels that were wrong before keep nobody from changing something else.
+        // Labels that were invalid before do not prevent other changes.
         let shown = |errors: &FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
         if !errors.is_empty() && shown(&errors) != shown(&old_errors) {
             return self.refuse_labels(request, object, errors);

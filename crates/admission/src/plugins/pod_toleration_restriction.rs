@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: what the pods of a namespace tolerate by default, and what they may tolerate at all.
+//! PodTolerationRestriction: the default tolerations of a namespace's pods, and those that they may have at all.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! ResourceQuota: what a namespace may use in all. A request is charged before its object is written; what it did not
-//! come to use, or no longer uses, the quota controller gives back.
+//! ResourceQuota: limits of a namespace's total usage. A request is charged before its object is written; the quota
+//! controller gives back amounts that it did not come to use, or no longer uses.
 
 mod check;
 mod claims;
@@ -102,7 +102,7 @@ impl ResourceQuota {
         if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
             return turn;
         }
-        // Whoever comes first to a namespace clears away what nobody waits for any more.
+        // The first request in a namespace drops the turns that are no longer in use.
         turns.retain(|_, turn| turn.strong_count() > 0);
         let turn = Arc::new(Turn::default());
         turns.insert(namespace.into(), Arc::downgrade(&turn));

@@ -27,7 +27,7 @@ pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Tolerations by what they tolerate: whether one is included is answered without looking at all of them.
+/// Tolerations by their classes: the check whether one is included does not look at all of them.
 #[derive(Default)]
 pub(crate) struct Tolerations<'a>(HashMap<Class<'a>, BTreeMap<Seconds, Values<'a>>>);
 
@@ -40,7 +40,7 @@ struct Class<'a> {
     value: &'a str,
 }
 
-/// For how long, the shortest first.
+/// The time of a toleration, the shortest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Seconds {
     Some(i64),

@@ -22,7 +22,7 @@ pub fn decl_type(schema: &Structural, is_root: bool) -> Option<DeclType> {
     convert(schema, is_root, Name(None))
 }
 
-/// The path of an object, which is the name of its type.
+/// Where an object stands: its type is called by the way to it.
 #[derive(Clone, Copy)]
 struct Name<'n>(Option<(&'n Name<'n>, &'n str)>);
 

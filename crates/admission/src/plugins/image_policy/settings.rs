@@ -56,7 +56,7 @@ fn message() -> Message {
     Message::new("AdmissionConfig", vec![Field::new("imagePolicy", policy)])
 }
 
-/// A number of `unit`s: -1 is none at all, 0 the default. Least, most and default are in nanoseconds.
+/// A number of `unit`s: -1 stands for zero, 0 for the default. Least, most and default are in nanoseconds.
 fn duration(said: i64, unit: i64, [least, most, default]: [i64; 3]) -> Result<Duration, String> {
     let nanos = match said {
         -1 => 0,

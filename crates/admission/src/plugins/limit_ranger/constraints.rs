@@ -9,7 +9,7 @@ pub(super) enum Constraint {
     Min,
     Max,
     MaxLimitRequestRatio,
-    /// [`Constraint::Max`] of what has requests only.
+    /// [`Constraint::Max`] of objects that have requests only.
     MaxRequest,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
     let source = |of: &Value| of.at(&["spec", "configSource"]).filter(|source| !source.is_null()).cloned();
     match (asked.attributes.operation, asked.old) {
         (Operation::Create, _) => {
-            // By what it says here a node would be given rights.
+            // By its `configSource` a node would get rights.
             if source(asked.object).is_some() {
                 return no(format!("node {node} is not allowed to create pods with a non-nil configSource"));
             }

@@ -106,7 +106,7 @@ impl PodSecurityMetrics {
     }
 }
 
-/// Operation, what is asked about, subresource.
+/// Labels: operation, resource, subresource.
 fn labels(attributes: &Attributes) -> [&str; 3] {
     let operation = match attributes.operation {
         Operation::Create => "create",

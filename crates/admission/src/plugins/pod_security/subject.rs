@@ -1,4 +1,4 @@
-//! A pod, or what a template would make one of, as the checks see it.
+//! A pod, or the pod of a template, as the checks see it.
 
 use std::collections::BTreeSet;
 

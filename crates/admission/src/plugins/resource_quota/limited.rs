@@ -9,7 +9,7 @@ use binnacle_schema::Value;
 use super::evaluator::Evaluator;
 use crate::plugins::pod_resources::Resources;
 
-/// Objects of a resource that need a quota for what they use.
+/// Objects of a resource that need a quota for their usage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitedResource {
     group: String,
@@ -59,14 +59,14 @@ pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage:
         .collect()
 }
 
-/// In which limited scopes an object is that are no quota's, as Go writes them.
+/// The limited scopes of an object that no quota has, as Go writes them.
 pub(super) fn uncovered_scopes(
     limited: &[LimitedResource],
     covered: &[Value],
     object: &Value,
     evaluator: &dyn Evaluator,
 ) -> Vec<String> {
-    // Scopes count for every resource that has any, whatever the entry is about.
+    // Scopes count for every resource, also for others than the entry's.
     let scopes = limited.iter().flat_map(|limited| &limited.scopes);
     let name = |scope: &Value| scope.str_at(&["scopeName"]).to_owned();
     let within = scopes.filter(|scope| evaluator.in_scope(scope, object));

@@ -64,7 +64,7 @@ pub(super) fn limit(account: &Value, pod: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// [`limit`] of what an update may add.
+/// [`limit`] for the containers that an update may add.
 pub(super) fn limit_ephemeral(account: &Value, pod: &Value) -> Result<(), String> {
     limit_containers(account, pod, "ephemeralContainers", "ephemeral container")
 }
