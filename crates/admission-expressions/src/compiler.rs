@@ -40,7 +40,7 @@ pub(crate) struct Variable {
     pub(crate) expression: Expression,
 }
 
-/// The numbers of what expressions see, in all environments of one compiler.
+/// The numbers of the variables of expressions, in all environments of one compiler.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) count: usize,

@@ -53,7 +53,7 @@ pub enum Matched<'a> {
     Failed(String),
 }
 
-/// An outcome with what metrics tell of it.
+/// An outcome with the values of its metrics.
 #[derive(Debug)]
 pub struct Judged<'a> {
     matched: Matched<'a>,

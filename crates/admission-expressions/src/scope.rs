@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::compiler::Compiler;
 
-    /// The texts of what the expressions evaluate to, one after the other.
+    /// The values of the expressions as texts, one after the other.
     fn evaluate(variables: &[(&str, &str)], expressions: &[&str], budget: u64) -> Result<Vec<String>, OutOfBudget> {
         let mut compiler = Compiler::of_policy(true);
         variables.iter().for_each(|(name, expression)| compiler.variable(name, expression));
