@@ -123,7 +123,7 @@ mod tests {
             ("", &[][..]),
             ("  \n\n \n", &[]),
             ("a: 1", &["a: 1"]),
-            // A line that separates from nothing belongs to what follows.
+            // A separator at the beginning belongs to the document below it.
             ("---\na: 1\n", &["---\na: 1"]),
             ("a: 1\n---\nb: 2\n---\n", &["a: 1", "b: 2"]),
             ("a: 1\n--- # next\n\n---\nb: 2\n", &["a: 1", "b: 2"]),

@@ -18,7 +18,7 @@ pub enum Manifests {
 #[derive(Clone)]
 pub struct StoredTypes {
     types: Arc<[StoredType]>,
-    /// The feature gates of the server, which decide what is valid.
+    /// The feature gates of the server, for validation.
     pub(crate) features: Arc<Features>,
 }
 
@@ -26,7 +26,7 @@ impl Manifests {
     pub const ALL: [Self; 4] =
         [Self::MutatingWebhooks, Self::ValidatingWebhooks, Self::MutatingPolicies, Self::ValidatingPolicies];
 
-    /// The plugin that is told the directory.
+    /// The plugin whose directory it is.
     pub fn plugin(self) -> &'static str {
         match self {
             Self::MutatingWebhooks => "MutatingAdmissionWebhook",

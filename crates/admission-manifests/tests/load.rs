@@ -1,4 +1,4 @@
-//! Directories of manifests, with what kube-apiserver says of each.
+//! Directories of manifests, with kube-apiserver's result for each.
 
 use binnacle_admission_manifests::{Loaded, Manifests, StoredTypes, load};
 use binnacle_builtin::Releases;
