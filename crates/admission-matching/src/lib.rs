@@ -18,8 +18,8 @@ pub use versions::Versioned;
 
 use binnacle_registry::admission::Attributes;
 
-/// True for objects that no webhook and no policy is asked about: those that configure them. Who breaks the cluster with one
-/// must be able to mend it.
+/// True for objects that no webhook and no policy applies to: those that configure them, so that a cluster that one of
+/// them broke can be mended.
 pub fn is_exempt(attributes: &Attributes) -> bool {
     const KINDS: [&str; 6] = [
         "ValidatingWebhookConfiguration",

@@ -55,7 +55,7 @@ impl<'a> Subject<'a> {
         self.snapshot.kinds()
     }
 
-    /// The request as what it is.
+    /// The request's own resource and kind.
     pub(crate) fn itself(&self) -> Matched {
         Matched { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
     }
@@ -85,7 +85,7 @@ impl<'a> Subject<'a> {
         if selector.is_everything() {
             return Ok(true);
         }
-        // The cache does not know yet what a namespace is about to become.
+        // The cache does not have the new labels of a namespace that is being written.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespace && attributes.subresource.is_empty() && written {
             return Ok(selects(selector, object));

@@ -80,7 +80,7 @@ impl Subject<'_> {
     }
 
     /// A changed object in the version of `kind` as plugins have it again: decoded by the schema of that version, which drops
-    /// what it does not know, with defaults, in the version of `original`.
+    /// unknown fields, with defaults, in the version of `original`.
     ///
     /// Errors: 500 when it is not of that kind or cannot be converted.
     pub async fn accept(&self, kind: &GroupVersionKind, changed: Value, original: &Value) -> Result<Value, Status> {
@@ -128,8 +128,8 @@ impl Subject<'_> {
     }
 }
 
-/// Metadata loses members that are not of their type, but owners are judged before: what is no text in one of them is an
-/// empty text then, which no owner may have.
+/// Coercion drops members of a wrong type from the metadata, but owners are validated before: a member that should be a
+/// text becomes an empty one, which no owner may have.
 fn restore_untyped_owners(changed: &Value, object: &mut Value) {
     const PATH: [&str; 2] = ["metadata", "ownerReferences"];
     const TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
@@ -158,7 +158,7 @@ fn same_but_metadata(one: &Value, other: &Value) -> bool {
             .all(|(name, member)| name == "metadata" || one.get(name).is_some_and(|fitting| fitting == member))
 }
 
-/// A new custom object has no generation yet, but what is read from the store always has one.
+/// A new custom object has no generation yet, but an object read from the store always has one.
 fn with_generation_of(original: &Value, mut object: Value) -> Value {
     const PATH: [&str; 2] = ["metadata", "generation"];
     if original.at(&PATH).is_none()
