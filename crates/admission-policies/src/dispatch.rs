@@ -56,8 +56,8 @@ pub(crate) fn is_review(attributes: &Attributes) -> bool {
     }
 }
 
-/// True for policies and bindings: only the policies that stand in files are asked about them, so that whoever breaks a
-/// cluster with one can mend it.
+/// True for policies and bindings: only the policies of files apply to them, so that a cluster that one of them broke
+/// can be mended.
 pub(crate) fn is_of_policies(attributes: &Attributes) -> bool {
     attributes.resource.group == "admissionregistration.k8s.io"
         && PolicyResource::ALL.iter().any(|resource| attributes.resource.resource == resource.plural())

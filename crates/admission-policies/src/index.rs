@@ -18,7 +18,7 @@ use crate::mutating::Mutating;
 use crate::policy::{Binding, Evaluator, Policy};
 use crate::validating::Validating;
 
-/// The policies of a server. Who follows the four resources tells it of each change.
+/// The policies of a server. The followers of the four resources report each change to it.
 #[derive(Debug)]
 pub struct Policies {
     pub(crate) validating: PolicySet<Validating>,
@@ -176,7 +176,7 @@ impl<E: Evaluator> PolicySet<E> {
         self.bound.load()
     }
 
-    /// True unless no policy can have anything to say of a request.
+    /// False when no policy can match a request.
     pub(crate) fn may_concern(&self, attributes: &Attributes) -> bool {
         if is_review(attributes) {
             return false;
@@ -329,7 +329,7 @@ mod tests {
         use PolicyResource::{ValidatingBindings, ValidatingPolicies};
         let policies = Policies::new();
         let pods = creation("pods");
-        // Until everything was read, nobody knows.
+        // Until everything was read, any request may concern one.
         assert!(policies.validating.may_concern(&pods));
         policies.put(ValidatingBindings, &binding("b2", "p"));
         policies.read(ValidatingPolicies);

@@ -48,7 +48,7 @@ struct Invocation<'h> {
 /// A reason to refuse a request.
 struct Denied {
     message: String,
-    /// Absent where what is configured is wrong.
+    /// Absent for errors of the configuration.
     reason: Option<StatusReason>,
 }
 
@@ -192,7 +192,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Applies one mutation. What fails refuses the request in the end, and keeps no later one from being applied.
+    /// Applies one mutation. A failure refuses the request in the end, but later mutations are still applied.
     async fn apply(
         &mut self,
         invocation: &Invocation<'_>,

@@ -1,5 +1,5 @@
-//! Type checking: what is wrong with a policy's expressions when the kinds that it is for are known. Policies are stored
-//! whatever comes of it, since their rules can also be for kinds that are not there yet.
+//! Type checking of a policy's expressions against the kinds that it matches. Policies are stored whatever the result,
+//! since their rules can also match kinds that do not exist yet.
 
 mod types;
 

@@ -15,16 +15,16 @@ pub(crate) enum Change {
     JsonPatch(Vec<Object>),
 }
 
-/// Why a mutation comes to nothing.
+/// The failure of a mutation.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Counts as the failure policy says.
+    /// Treated by the failure policy.
     Message(String),
     /// Refuses the request.
     Status(Status),
 }
 
-/// The largest integer that JSON tells as a number, as the language's conversion has it.
+/// The largest integer that JSON has as a number, as in the language's conversion.
 const MAX_SAFE: i64 = (1 << 53) - 1;
 
 impl Failure {
@@ -135,7 +135,7 @@ fn operation(value: &Val<'_>) -> Result<Object, Failure> {
                 })?;
                 operation.insert("value", as_json(tree));
             }
-            // Without a source there is none, not one of an empty path.
+            // An empty source is absent, not an empty path.
             "from" if value.as_str().is_none_or(str::is_empty) => {}
             name => {
                 operation.insert(name, value.as_str().unwrap_or_default());

@@ -33,7 +33,7 @@ impl<'p> Annotations<'p> {
     }
 }
 
-/// The value of the annotation that tells of a validation that failed.
+/// The value of the annotation for a failed validation.
 pub(crate) fn failure(binding: &Binding, expression: usize, message: &str) -> String {
     let actions: Vec<Value> = binding.actions.iter().map(|action| action.as_str().into()).collect();
     json::to_string(&value!([{

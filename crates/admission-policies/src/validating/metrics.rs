@@ -57,7 +57,7 @@ impl ValidatingMetrics {
     }
 }
 
-/// The message tells, as in kube-apiserver; a refusal counts as an invalid one.
+/// The type follows from the message, as in kube-apiserver; a refusal counts as `invalid_error`.
 fn error_type(decision: &Decision) -> &'static str {
     if decision.evaluation == Evaluation::Admit {
         "no_error"
