@@ -28,17 +28,17 @@ pub(crate) struct Answer {
     pub(crate) audit_annotations: Vec<(String, String)>,
 }
 
-/// Why an answer is none.
+/// The error of an answer that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BadAnswer {
-    /// It is no review of the version that was asked.
+    /// It is no review of the requested version.
     Unreadable(String),
-    /// The review is not one to the request.
+    /// The review does not answer the request.
     Invalid(String),
 }
 
 impl Answer {
-    /// Reads what was answered to a review, one of `kinds`. Only mutating webhooks may send patches.
+    /// Reads the answer to a review, an object of `kinds`. Only mutating webhooks may send patches.
     pub(crate) fn read(
         kinds: &dyn Kinds,
         body: &[u8],
@@ -88,7 +88,7 @@ impl Answer {
     }
 }
 
-/// In v1 an answer must say what it is and to which request.
+/// Checks the kind and UID of an answer, which v1 demands.
 fn check_identity(review: &Value, response: &Value, uid: &str) -> Result<(), String> {
     let answered = response.str_at(&["uid"]);
     if answered != uid {

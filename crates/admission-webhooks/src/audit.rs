@@ -21,7 +21,7 @@ pub(crate) struct Round {
     pub(crate) index: usize,
 }
 
-/// Shows a patch when an event is about to tell it.
+/// Formats a patch when an event includes it.
 struct PatchNote<'a> {
     hook: &'a Hook,
     patch: &'a [u8],
@@ -33,7 +33,7 @@ impl fmt::Display for Round {
     }
 }
 
-/// Adds what a webhook wants to be told, under its name. A key that is none is left out.
+/// Adds a webhook's annotations, under its name. Invalid keys are left out.
 pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(String, String)]) {
     for (key, value) in annotations {
         let key = format!("{}/{key}", hook.name);
@@ -45,7 +45,7 @@ pub(crate) fn annotate(request: &Request<'_>, hook: &Hook, annotations: &[(Strin
     }
 }
 
-/// Tells whether a webhook has changed the object.
+/// Notes whether a webhook has changed the object.
 pub(crate) fn note_mutation(request: &Request<'_>, hook: &Hook, round: Round, mutated: bool) {
     let (configuration, webhook) = (hook.configuration.clone(), hook.name.clone());
     let note = value!({"configuration": configuration, "webhook": webhook, "mutated": mutated});

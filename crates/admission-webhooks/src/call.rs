@@ -1,4 +1,4 @@
-//! One call of a webhook: what it is asked, how long it is waited for, and what came of it.
+//! One call of a webhook: its request, its time limit, and its outcome.
 
 use std::time::{Duration, Instant};
 
@@ -54,11 +54,11 @@ pub(crate) struct Time {
 /// Why a webhook has not allowed a request.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It could not be asked. `failurePolicy` says what that means.
+    /// The call failed: treated by `failurePolicy`.
     Call { why: String, code: u16, passed_over: Option<PassedOver> },
     /// It refuses.
     Refused(Status),
-    /// It is used in a way that it must not be, or its patch is none.
+    /// It is used in a way that it must not be, or its patch is invalid.
     Unusable(Status),
 }
 
@@ -101,8 +101,8 @@ impl Failure {
         Self::call(why, UNAVAILABLE)
     }
 
-    /// Counts the failure, and says what the request is answered. Where it goes on without the webhook, `note_open` is
-    /// called, and a client whose request had no time for it is warned.
+    /// Counts the failure, and returns the request's error. Where the request goes on without the webhook, `note_open`
+    /// is called, and a client whose request had no time for it is warned.
     pub(crate) fn conclude(
         self,
         call: &CallOf<'_>,

@@ -37,7 +37,7 @@ impl<'a> Comparison<'a> {
         Self { subject, surroundings, checks: None }
     }
 
-    /// As what the request concerns a webhook, if it does.
+    /// Returns the resource and kind as which the request matches a webhook, if it does.
     ///
     /// Errors: 403 when a condition fails that must hold, 404 and 500 as for [`Criteria::matches`].
     ///

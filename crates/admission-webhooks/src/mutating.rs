@@ -112,8 +112,8 @@ impl Dispatch<'_> {
         self.reinvocation.with_state(NAME, use_them)
     }
 
-    /// Asks one webhook if it is concerned, and changes the object as it says. `before` keeps what was there before the first
-    /// change.
+    /// Calls one webhook if it matches, and applies its patch to the object. `before` keeps the object of before the
+    /// first change.
     async fn ask(
         &mut self,
         index: usize,
@@ -209,7 +209,7 @@ impl Dispatch<'_> {
 }
 
 /// True for an object whose managed fields this request has noted. Go's server keeps their times, in built-in kinds, to the nanosecond until a
-/// patch is applied for the first time, which leaves seconds: to it, that is a change, whatever the patch says.
+/// patch is applied for the first time, which leaves seconds: to it, that is a change, whatever the patch.
 fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     const PATH: [&str; 2] = ["metadata", "managedFields"];
     let times = |object: &Value| -> Vec<Text> {
@@ -224,7 +224,7 @@ fn has_new_times(object: &Value, old: Option<&Value>) -> bool {
     !times_now.is_empty() && old.is_none_or(|old| times(old) != times_now)
 }
 
-/// Passes on what a webhook warns of, as far as a header can tell it.
+/// Passes on a webhook's warnings, as far as a header can hold them.
 pub(crate) fn warn(request: &Request<'_>, warnings: &[String]) {
     let told = |text: &&String| !text.is_empty() && !text.contains(char::is_control);
     warnings.iter().filter(told).for_each(|text| request.warn(text));

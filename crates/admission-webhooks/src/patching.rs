@@ -80,7 +80,7 @@ fn check_built_in(subject: &Subject<'_>, changed: &mut Value, kind: &GroupVersio
             go_quote(SCHEME)
         )));
     };
-    // It is read as what it says it is first, and may fail as that.
+    // It is first read as the kind that it names, which may fail.
     decode::value(std::mem::take(changed), message).map_err(|error| Status::internal(error.to_string()))?;
     let package = kind.group.split('.').next().filter(|package| !package.is_empty()).unwrap_or("core");
     let why = format!("converting ({}.{name}) to ({package}.{}): unknown conversion", said.version, kind.kind);

@@ -165,8 +165,8 @@ impl Known {
 }
 
 impl List {
-    /// Those that may concern a request, each with its number among all. Only those of files are asked about what
-    /// configures admission: nobody breaks a cluster with them whom the API lets mend it.
+    /// Those that may concern a request, each with its number among all. Only those of files match objects that
+    /// configure admission, so that a cluster that others broke can be mended through the API.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = (usize, &Arc<Hook>)> {
         let places = if is_exempt(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));
