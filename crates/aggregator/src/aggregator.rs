@@ -61,7 +61,7 @@ pub(crate) struct Inner {
     pub(crate) registry: ArcSwap<Registry>,
     pub(crate) documents: Documents,
     pub(crate) specs: Specs,
-    /// Grows with each change of APIServices or of what their servers say.
+    /// Grows with each change of APIServices or of their servers' documents.
     pub(crate) generation: AtomicU64,
     pub(crate) merged: ArcSwapOption<Merged>,
     followers: Mutex<Followers>,

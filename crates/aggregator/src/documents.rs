@@ -41,7 +41,7 @@ pub(crate) struct Documents {
     services: Mutex<HashMap<ServiceKey, Arc<tokio::sync::Mutex<Option<Aggregated>>>>>,
 }
 
-/// One group version, as its server tells of it.
+/// One group version, from its server's documents.
 #[derive(Clone)]
 pub(crate) struct Document {
     pub(crate) resources: Arc<[RemoteResource]>,
@@ -65,7 +65,7 @@ impl Documents {
         self.by_name.lock().iter().map(|(name, document)| (name.clone(), document.clone())).collect()
     }
 
-    /// Drops what is kept for an APIService that is gone, and for services that no other names.
+    /// Drops the documents of an APIService that is gone, and of services that no other names.
     pub(crate) fn forget(&self, name: &str, registry: &Registry) {
         self.by_name.lock().remove(name);
         let used: Vec<ServiceKey> =
@@ -111,7 +111,7 @@ impl Follower {
                 let registry = inner.registry.load_full();
                 let remote = registry.by_name.get(&self.name).and_then(|registered| registered.remote.clone());
                 let Some(remote) = remote else { return };
-                // A server that was unavailable before this start keeps nobody waiting.
+                // A server that was unavailable before this start is not waited for.
                 let read = match is_first && !remote.is_available {
                     true => Err("service unavailable".to_owned()),
                     false => read(&inner.documents, &remote, asked).await,
@@ -256,7 +256,7 @@ fn aggregated_subresource(subresource: &Value) -> RemoteSubresource {
     }
 }
 
-/// The resources of a version's own document, with subresources below what they belong to.
+/// The resources of a version's own document, with subresources below their resources.
 fn parse_legacy(body: &[u8]) -> Result<Vec<RemoteResource>, String> {
     let list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let entries: Vec<&Value> = list["resources"].as_array().into_iter().flatten().collect();

@@ -43,7 +43,7 @@ impl Fetched {
     }
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug)]
 pub(crate) enum FetchError {
     /// It is not known where to ask.

@@ -50,7 +50,7 @@ impl Aggregator {
 }
 
 impl Link for Aggregator {
-    /// Group versions of other servers, and the documents that tell of groups.
+    /// True for group versions of other servers, and for the documents of groups.
     fn claims(&self, info: &RequestInfo) -> bool {
         match Place::of(&info.path) {
             Place::Groups => true,

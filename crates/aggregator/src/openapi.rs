@@ -197,8 +197,8 @@ async fn read(specs: &Specs, own: &Served, remote: &Remote) -> Result<Spec, Stri
     Ok(spec)
 }
 
-/// The documents that an index names about the group of an APIService: of its version, and of whatever this server does
-/// not serve itself.
+/// The documents of an index for the group of an APIService: of its version, and of versions that this server does not
+/// serve itself.
 fn parse_index(body: &[u8], own: &Served, remote: &Remote) -> Result<BTreeMap<String, String>, String> {
     let index: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let group = format!("apis/{}", remote.group);

@@ -20,7 +20,7 @@ pub(crate) struct Registered {
     pub(crate) version: Text,
     pub(crate) group_priority: i32,
     pub(crate) version_priority: i32,
-    /// `None` for what this server serves itself.
+    /// `None` where this server serves it itself.
     pub(crate) remote: Option<Arc<Remote>>,
 }
 
@@ -68,8 +68,8 @@ impl Registry {
         self.groups.contains_key(group)
     }
 
-    /// The groups of `/apis` in their order: those of all APIServices. One for what this server has come to serve is about
-    /// to be made; it counts as made.
+    /// The groups of `/apis` in their order: those of all APIServices. The APIService of a version that this server
+    /// serves newly is about to be created; it counts as created.
     pub(crate) fn listed(&self, served: &Served) -> Vec<ListedGroup> {
         let named = |version: &str, group: &str| Text::from(format!("{version}.{group}"));
         let mut all: Vec<(Text, Listed)> = Vec::with_capacity(self.by_name.len());

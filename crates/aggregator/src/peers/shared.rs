@@ -129,7 +129,7 @@ fn of_definition(definition: &Value) -> Vec<GroupVersion> {
     versions.map(|version| (group.clone(), version.str_at(&["name"]).into())).collect()
 }
 
-/// Nothing for what each server serves itself.
+/// The group version of an APIService with a service; none for those that each server serves itself.
 fn of_service(service: &Value) -> Vec<GroupVersion> {
     match service.at(&["spec", "service"]).is_some_and(|reference| !reference.is_null()) {
         true => vec![(service.str_at(&["spec", "group"]).into(), service.str_at(&["spec", "version"]).into())],

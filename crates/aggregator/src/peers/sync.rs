@@ -61,7 +61,7 @@ impl Peers {
         }
     }
 
-    /// True when every server has said what it serves.
+    /// Reads the resources of all servers; true when all have answered.
     async fn read_all(&self) -> bool {
         let names: Vec<Text> = self.0.leases.lock().keys().cloned().collect();
         let mut is_whole = true;
