@@ -113,7 +113,7 @@ pub enum ResponseStatus {
     Code(u16),
     /// The answer was a Status.
     Status(Arc<Status>, u16),
-    /// Nobody was known who could have been answered: by what they tried to be.
+    /// Authentication failed: names the kinds of credentials that were tried.
     Unauthenticated(String),
     /// The server failed in a way that it has no Status for.
     Failure { code: u16, reason: &'static str, message: String },

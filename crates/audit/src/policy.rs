@@ -17,7 +17,7 @@ pub struct Policy {
     pub(crate) omit_managed_fields: bool,
 }
 
-/// Why a policy cannot be used, as kube-apiserver says it.
+/// Why a policy cannot be used, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(crate) String);
@@ -38,7 +38,7 @@ pub(crate) struct Rule {
     pub(crate) user_groups: Vec<String>,
     pub(crate) verbs: Vec<String>,
     pub(crate) resources: Vec<GroupResources>,
-    /// The empty name stands for what has no namespace.
+    /// The empty name stands for requests without a namespace.
     pub(crate) namespaces: Vec<String>,
     pub(crate) non_resource_urls: Vec<String>,
     pub(crate) omit_stages: Stages,

@@ -38,7 +38,7 @@ struct Begun {
     user: Option<Arc<User>>,
 }
 
-/// The head of an answer, as far as events tell it.
+/// The head of an answer, as far as events have it.
 pub struct Answered {
     pub code: u16,
     /// Present when the answer is a Status.
@@ -67,7 +67,7 @@ impl Trail {
         Self { auditor, record, source_ips: source_ips.into(), user_agent, state: Mutex::default() }
     }
 
-    /// Asks the policy, now that the caller is known (or known to be nobody). Says whether there will be events.
+    /// Applies the policy, now that the caller is authenticated (or not). Returns true if there will be events.
     pub fn begin(&self, info: &Arc<RequestInfo>, user: Option<&Arc<User>>) -> bool {
         let treatment = self.auditor.treatment(info, user.map(Arc::as_ref));
         self.record.begin_audit().decide(treatment.level, treatment.omit_managed_fields);
@@ -100,7 +100,7 @@ impl Trail {
         });
     }
 
-    /// As [`Trail::answered`], of an answer to nobody: events tell by which credentials they tried to be somebody.
+    /// As [`Trail::answered`], where authentication failed: events name the kinds of credentials that were tried.
     pub fn unauthenticated(&self, tried: &[&str]) {
         let message = match tried {
             [] => "Authentication failed, no credentials provided".to_owned(),

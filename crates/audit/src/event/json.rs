@@ -108,7 +108,7 @@ fn write_reference(reference: &ObjectReference, object: &mut Members<'_>) {
     object.some_text("subresource", &reference.subresource);
 }
 
-/// Only what is bounded is taken over from a Status, as in kube-apiserver.
+/// Writes only the bounded members of a Status, as kube-apiserver does.
 fn write_status(status: &ResponseStatus, object: &mut Members<'_>) {
     object.nested("metadata", |_| {});
     match status {

@@ -85,7 +85,7 @@ impl Rotating {
                 Ok(())
             }
             Err(error) => {
-                // Of no use on what is no file (a pipe, a device), and not needed there.
+                // Fails for pipes and devices, where it is not needed.
                 let _ = file.set_len(self.size);
                 Err(error)
             }
@@ -97,7 +97,7 @@ impl Rotating {
         let backup = backup_path(&self.path, SystemTime::now());
         match fs::rename(&self.path, &backup) {
             Ok(()) => {}
-            // Somebody took it away already, which is what was wanted.
+            // It is already gone, which is as good.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(io::Error::new(error.kind(), format!("can't rename log file: {error}"))),
         }
