@@ -30,8 +30,8 @@ pub struct Columns {
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnDefinition {
     pub name: &'static str,
-    /// `string`, `integer`, `boolean` or `date`. It is what the column says of itself: cells of some `string` columns
-    /// are numbers in kube-apiserver, and here.
+    /// `string`, `integer`, `boolean` or `date`. Cells of some `string` columns are numbers in kube-apiserver, and
+    /// here.
     pub type_: &'static str,
     pub format: &'static str,
     pub description: Description,

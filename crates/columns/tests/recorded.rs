@@ -74,7 +74,7 @@ fn check_row(columns: &Columns, body: &Value, want: &[Value], what: &str) {
                 assert!(number.starts_with(|c: char| c.is_ascii_digit()) && "smhdy".contains(unit), "{what}: {age}");
             }
             Some("<time>") => assert_eq!(got.as_str(), Some(CREATED), "{what}"),
-            // A placeholder stands for what the server chose at random, here for what `stored` chose.
+            // A placeholder stands for a value that the server chose at random, here for that of `stored`.
             Some(text) => {
                 let want = text.replace("<uid:1>", UID).replace("<ip:1>", CLUSTER_IP);
                 assert_eq!(got.as_str(), Some(want.as_str()), "{what}");
@@ -154,7 +154,7 @@ fn core_event(event: &Value) -> Value {
     Value::Object(members.collect())
 }
 
-/// Adds what is not there.
+/// Adds missing members.
 fn merge(object: &mut Value, added: Value) {
     let Value::Object(added) = added else { return };
     for (name, value) in added {
