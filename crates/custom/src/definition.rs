@@ -77,7 +77,7 @@ pub struct Scale {
 }
 
 impl Definition {
-    /// Reads an object that has passed validation; what is missing reads as empty.
+    /// Reads an object that has passed validation; missing members read as empty.
     pub fn read(object: &Value) -> Self {
         let schemas = object.list_at(&["spec", "versions"]).iter().map(|version| version.at(&SCHEMA).cloned());
         Self::with_schemas(object, schemas.collect())

@@ -40,7 +40,7 @@ struct Slice {
 #[derive(Clone, Debug, PartialEq)]
 struct Filter {
     left: JsonPath,
-    /// Without one, what the left side leads to must be there.
+    /// Without one, the left side must lead to a value.
     compare: Option<(Operator, JsonPath)>,
 }
 

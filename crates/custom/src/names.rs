@@ -15,8 +15,8 @@ pub struct Judgement {
     pub conflict: Option<(&'static str, String)>,
 }
 
-/// Judges the names of a definition beside those that the others of its group have. Names that are free are accepted, whatever becomes
-/// of the rest. The last conflict is reported.
+/// Judges the names of a definition beside those that the others of its group have. Free names are accepted even where
+/// others conflict. The last conflict is reported.
 pub fn judge<'d>(definition: &Definition, others: impl IntoIterator<Item = &'d Names>) -> Judgement {
     let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
     for other in others {

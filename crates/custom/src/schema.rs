@@ -37,8 +37,8 @@ impl VersionSchema {
         self.of(object.str_at(&["apiVersion"]))
     }
 
-    /// Names another version: objects of versions that no webhook converts differ in nothing else, but for what the
-    /// other version does not know.
+    /// Converts an object to another version without a webhook: only the `apiVersion` changes, and fields that the
+    /// other version does not know are dropped.
     fn rename(&self, object: &mut Value, api_version: &Text, schema: &ResourceSchema) -> Result<(), String> {
         object.make_object().insert("apiVersion", api_version.clone());
         schema.read(object, self.reading(true)).map(drop).map_err(|error| error.to_string())

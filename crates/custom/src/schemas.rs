@@ -1,4 +1,4 @@
-//! The schemas of all definitions. Equal ones are held once, as compressed text until somebody uses their resources.
+//! The schemas of all definitions. Equal ones are held once, as compressed text until their resources are used.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -57,8 +57,8 @@ impl CustomStrategy {
         }
     }
 
-    /// True where a new object lacks a name or has too much metadata: its rules are not run then. What is wrong is told
-    /// by the registry.
+    /// True where a new object lacks a name or has too much metadata: its rules are not run then. The registry reports
+    /// the errors.
     fn is_blocked(&self, situation: &StrategyContext<'_>, object: &Value) -> bool {
         let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
         let name_rule = |name: &str, prefix: bool| self.validate_name(situation.features, name, prefix);

@@ -148,7 +148,7 @@ fn kind_type(
     ResourceType { description: Arc::new(description), message, conversion: None, stored: Arc::new(stored) }
 }
 
-/// The fields at the top of a resource but for the status, and those that are named: what a write of the status puts back.
+/// The fields that a write of the status puts back: those at the top of a resource but for the status, and `more`.
 fn main_fields(version: &Version, more: &[&'static str]) -> Vec<Text> {
     let mut fields: Vec<Text> = more.iter().map(|name| Text::new_static(name)).collect();
     let properties = version.schema.as_ref().and_then(|schema| schema.tree().object_at(&["properties"]));

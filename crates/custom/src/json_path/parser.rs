@@ -82,7 +82,7 @@ impl<'t> Parser<'t> {
         taken
     }
 
-    /// A name up to what ends it; a backslash keeps what follows it in the name.
+    /// Reads a name up to its end; a backslash keeps the character behind it in the name.
     fn member(&mut self) {
         let mut chars = self.rest.char_indices();
         let mut end = self.rest.len();
