@@ -1,4 +1,4 @@
-//! From path and headers to an answer, with the large documents made at most once for one set of what is served.
+//! From path and headers to an answer, with the large documents made at most once for one set of served resources.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -93,7 +93,8 @@ impl Discovery {
         Self { served, addresses, ..Self::default() }
     }
 
-    /// The same with other groups in `/apis` and `/apis/GROUP`: what is registered may be more or less than what is served.
+    /// The same with other groups in `/apis` and `/apis/GROUP`: the registered groups may be more or fewer than those
+    /// that are served.
     #[must_use]
     pub fn listing(self, groups: Vec<ListedGroup>) -> Self {
         Self { listed: Some(groups), ..self }

@@ -41,8 +41,8 @@ impl DiscoveryMetrics {
         Ok(Self { made, peers })
     }
 
-    /// An aggregated document is asked for: of this server `alone`, with what its peers serve (`of_peers`) or without, which
-    /// was made before or not.
+    /// Counts a request for an aggregated document: of this server `alone`, with its peers' resources (`of_peers`) or
+    /// without, which was made before or not.
     pub(crate) fn count(&self, alone: bool, of_peers: bool, is_made: bool) {
         if let Some(counters) = &self.peers {
             if alone {

@@ -128,8 +128,8 @@ fn names<T>(items: &[T], name: impl Fn(&T) -> &Text) -> Vec<Text> {
     items.iter().map(|item| name(item).clone()).collect()
 }
 
-/// One list with all names, each behind those that stand before it in any of the lists; by name where no list tells. Lists
-/// that contradict each other are sorted.
+/// One list with all names, each behind those that stand before it in any of the lists; by name where no list decides.
+/// Lists that contradict each other are sorted.
 fn merge_orders(lists: Vec<Vec<Text>>) -> Vec<Text> {
     let mut after: BTreeMap<&Text, BTreeSet<&Text>> = BTreeMap::new();
     for list in &lists {
