@@ -93,7 +93,7 @@ fn connection(selection: &Value) -> &Value {
     selection.get("connection").unwrap_or(&Value::Null)
 }
 
-/// A part that is there; `null` is none.
+/// The member at a path; `null` counts as absent.
 fn part<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     value.at(path).filter(|part| !part.is_null())
 }

@@ -229,7 +229,7 @@ mod tests {
 
     const CONNECTION: i64 = 42;
 
-    /// A proxy server whose connections give back what they get, in capitals. It notes the packets that it got.
+    /// A proxy server whose connections echo their input in capitals. It notes the packets that it received.
     async fn serve(listener: UnixListener, seen: Arc<Mutex<Vec<i32>>>) {
         while let Ok((stream, _)) = listener.accept().await {
             let seen = seen.clone();
