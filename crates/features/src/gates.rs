@@ -63,7 +63,7 @@ impl Gates {
         gates
     }
 
-    /// The gates of a version with what the values of the flag say: `A=true,B=false`, each perhaps with `kube:` before.
+    /// The gates of a version with the values of the flag: `A=true,B=false`, each perhaps with `kube:` before.
     pub fn parse(values: &[&str], emulated: Version, compatible: Version) -> Result<Self, GateError> {
         let mut gates = Self { compatible, ..Self::of(emulated) };
         let mut asked: BTreeMap<&str, bool> = BTreeMap::new();
