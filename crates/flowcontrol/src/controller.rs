@@ -27,7 +27,7 @@ pub struct FlowControl {
     total_seats: u32,
     counts: Counts,
     metrics: Metrics,
-    /// With keys of its own, so that nobody can choose names that share all queues with others.
+    /// With random keys, so that no client can choose names that share all queues with others.
     hasher: RandomState,
     current: ArcSwap<Current>,
     /// Changes come one after the other.
@@ -211,8 +211,8 @@ impl FlowControl {
         }
     }
 
-    /// Moves seats between levels: each keeps what it used lately or what it cannot lend, whichever is more; the rest goes
-    /// by demand.
+    /// Moves seats between levels: each keeps the seats that it used lately or those that it cannot lend, whichever are
+    /// more; the rest goes by demand.
     fn adjust(&self, now: Instant) {
         let _one = self.changing.lock();
         let levels = self.levels();

@@ -1,4 +1,4 @@
-//! `/debug/api_priority_and_fairness/...`: what goes on in the levels, as tables whose columns kube-apiserver made.
+//! `/debug/api_priority_and_fairness/...`: the state of the levels, as tables with kube-apiserver's columns.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -71,7 +71,7 @@ impl PathRule {
         let path = info.path.as_str();
         has(&self.verbs, &info.verb)
             && self.paths.iter().any(|rule| {
-                // `/a` is also about what is below it.
+                // `/a` also covers the paths below it.
                 let prefix = rule.trim_end_matches('*').trim_end_matches('/');
                 rule == "*" || rule == path || path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'))
             })
