@@ -72,7 +72,7 @@ pub struct Kubelets {
 #[derive(Clone, Debug)]
 pub struct Kubelet {
     pub target: Target,
-    /// The same without looking at the certificate, for callers who were told not to.
+    /// The same without verifying the certificate, for callers that ask for that.
     pub unverified: Target,
     /// True when the kubelet takes WebSockets that others cannot be handed.
     pub takes_websockets: bool,
