@@ -11,14 +11,14 @@ pub struct GroupVersion {
     pub version: Text,
 }
 
-/// A kind within a group, whatever the version.
+/// A kind within a group, of any version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupKind {
     pub group: Text,
     pub kind: Text,
 }
 
-/// A resource (the plural in paths) within a group, whatever the version.
+/// A resource (the plural in paths) within a group, of any version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     pub group: Text,

@@ -284,7 +284,7 @@ fn atoi(text: &[u8]) -> Result<i64, ()> {
     Ok(if negative { -value } else { value })
 }
 
-/// `.123` as nanoseconds; what is beyond nine digits is dropped.
+/// `.123` as nanoseconds; digits beyond nine are dropped.
 fn fraction(text: &[u8]) -> Result<u32, Bad> {
     if !matches!(text[0], b'.' | b',') {
         return Err(Bad::Shape);
