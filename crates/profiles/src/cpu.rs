@@ -50,7 +50,7 @@ fn encode(guard: &ProfilerGuard<'_>, duration: Duration) -> Result<Vec<u8>, CpuE
             file: symbol.filename().into_owned(),
             line: symbol.lineno(),
         });
-        // Threads tell workers from the listener and the log.
+        // The thread distinguishes workers from the listener and the log.
         let thread = Frame { function: format!("thread {}", frames.thread_name_or_id()), ..Frame::default() };
         stacks.add(stack.chain([thread]).collect(), vec![count, count.saturating_mul(PERIOD_NANOS)]);
     }

@@ -90,7 +90,7 @@ impl Stacks {
         let profile = Profile {
             sample_types,
             samples,
-            // Names are told for all of it, so that readers look nothing up.
+            // All functions have names, so that readers look nothing up.
             mappings: vec![Mapping { id: 1, has_functions: true }],
             locations: located
                 .map(|((function, line), id)| Location {
