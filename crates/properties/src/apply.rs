@@ -10,7 +10,7 @@ use crate::objects;
 
 static STATUS: [Text; 1] = [Text::new_static("status")];
 
-/// More steps than tell anything new.
+/// More steps find nothing new.
 const MAX_STEPS: usize = 8;
 
 /// The input is configurations in YAML with `---` between them, that managers apply in turn; one that begins with
@@ -62,7 +62,7 @@ impl World {
         Apply { update, force, versions: self }
     }
 
-    /// One request: the object that comes of it, or none where it is refused.
+    /// One request: the resulting object, or none where it is refused.
     fn applied(&self, manager: &str, now: i64, force: bool, config: &Value) -> Option<Value> {
         // The endpoint refuses these before.
         if !config.list_at(&["metadata", "managedFields"]).is_empty()

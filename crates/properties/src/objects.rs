@@ -33,7 +33,7 @@ pub(crate) fn has_odd_number(value: &Value) -> bool {
     }
 }
 
-/// A decoded object is read back from whatever form it is written in.
+/// A decoded object is read back from every form.
 pub(crate) fn survives(value: &Value, message: &Message) {
     if has_odd_number(value) {
         return;
@@ -54,7 +54,7 @@ pub(crate) fn survives(value: &Value, message: &Message) {
     stored_survives(&stored, value, message);
 }
 
-/// A message that was written is read alike by both readers, and once read tells the same from then on.
+/// A written message is read alike by both readers, and stays the same when it is written and read again.
 pub(crate) fn stored_survives(stored: &[u8], from: &Value, message: &Message) {
     let (api_version, kind) = (from.str_at(&["apiVersion"]), from.str_at(&["kind"]));
     let read = |bytes: &[u8]| {

@@ -155,7 +155,7 @@ impl Place {
         })
     }
 
-    /// All that a write does to an object but store it. What comes of it does not matter.
+    /// All steps of a write but the storing. The result does not matter.
     fn work(&self, [new, old]: &[String; 2]) {
         let limits = Limits { max_bytes: usize::MAX, max_memory: usize::MAX, ..Limits::default() };
         let decoded = |text: &str| {
