@@ -1,4 +1,4 @@
-//! Differences between what was recorded and what came.
+//! Differences between recorded and received answers.
 
 use std::collections::BTreeSet;
 

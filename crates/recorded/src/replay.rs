@@ -71,7 +71,7 @@ struct Replay<'a> {
     variables: Variables,
     texts: Texts,
     watches: HashMap<&'a str, Watch>,
-    /// The paths of what exists because of this case, oldest first.
+    /// The paths of the objects that this case created, oldest first.
     created: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Creates what a case stands on.
+    /// Creates an object that a case needs.
     async fn set_up(&mut self, path: &str, kind: &str, metadata: &Value) -> Result<(), String> {
         let body = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         let answer = self.connection.request(&Outgoing::json("POST", path, &body)).await?;
