@@ -42,7 +42,7 @@ pub enum EmulationError {
 }
 
 impl ServedResources {
-    /// `gate` tells whether a feature gate is on.
+    /// `gate` returns true if a feature gate is on.
     pub fn new(enabled: &Enabled, emulation: Emulation, gate: impl Fn(&str) -> bool) -> Result<Self, EmulationError> {
         let mut served = Self::default();
         for group in groups() {
@@ -131,7 +131,7 @@ fn is_known(
     }
 }
 
-/// Alpha before beta before what is settled, then by number: `v1alpha1`, `v1beta1`, `v1beta2`, `v1`, `v2`.
+/// Alpha before beta before stable versions, then by number: `v1alpha1`, `v1beta1`, `v1beta2`, `v1`, `v2`.
 fn maturity(version: &str) -> (u8, u32, u32, Reverse<&str>) {
     let (stage, at) = match (version.find("alpha"), version.find("beta")) {
         (Some(at), _) => (0, at),

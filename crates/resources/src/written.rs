@@ -8,8 +8,8 @@ use binnacle_scheme::{Lifecycle, Release, ResourceDescription};
 
 use crate::find_group;
 
-/// Resources that are written in one version whatever release is emulated, by group and plural name: the version they
-/// are stored in is not their newest, and moves by hand from release to release.
+/// Resources that are written in one version for every emulated release, by group and plural name: their storage
+/// version is not their newest, and is changed by hand from release to release.
 const FIXED: &[(&str, &str)] = &[
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
@@ -23,8 +23,8 @@ const FIXED: &[(&str, &str)] = &[
     ("scheduling.k8s.io", "workloads"),
 ];
 
-/// The version in which a server writes that emulates `emulated`, where servers of `compatible` must be able to read.
-/// `None` for what is not stored.
+/// The version in which a server that emulates `emulated` writes, where servers of `compatible` must be able to read.
+/// `None` for resources that are not stored.
 pub fn written_version(description: &ResourceDescription, emulated: Release, compatible: Release) -> Option<Text> {
     let storage = description.storage.as_ref()?;
     if FIXED.contains(&(storage.group.as_str(), description.plural.as_str())) {
