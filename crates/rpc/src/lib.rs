@@ -30,7 +30,7 @@ pub struct Plugin {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("rpc error: code = {} desc = {why}", code_name(*code))]
 pub struct CallError {
-    /// As gRPC tells failures apart.
+    /// The status code of gRPC.
     pub code: Code,
     why: String,
 }
@@ -61,7 +61,7 @@ impl Plugin {
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        // Why there is no connection, as long as there is none.
+        // The reason why there is no connection, as long as there is none.
         let refused = Mutex::new(None);
         let call = async {
             loop {
