@@ -14,8 +14,8 @@ use crate::{CustomSchema, Kinds, StoredType, Strategy, Written};
 pub use envelope::Envelope;
 pub use text::JsonText;
 
-/// Bytes of a kind's objects. What is *kept* is what the watch cache holds: the stored bytes, or what [`Codec::index`]
-/// made of them.
+/// Bytes of a kind's objects. *Kept* bytes are those of the watch cache: the stored bytes, or those that
+/// [`Codec::index`] made of them.
 pub trait Codec: Send + Sync + 'static {
     /// The bytes to store of a canonical object.
     fn write(&self, kind: &StoredKind<'_>, media_type: MediaType, object: &Value) -> Vec<u8>;

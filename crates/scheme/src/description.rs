@@ -67,12 +67,12 @@ pub struct ResourceDescription {
     pub returns_deleted_object: bool,
     /// A PUT of an absent name creates the object.
     pub create_on_update: bool,
-    /// An update without a resourceVersion overwrites whatever is there.
+    /// An update without a resourceVersion overwrites any object.
     pub unconditional_update: bool,
     pub deletion: Deletion,
     pub garbage_collection: GarbageCollection,
-    /// Fields (dotted paths) that a write through the main path leaves as they are: an update puts back what is stored,
-    /// a create drops them.
+    /// Fields (dotted paths) that a write through the main path leaves as they are: an update restores the stored
+    /// values, a create drops them.
     pub puts_back: Vec<Text>,
     /// Fields that managed fields never assign to a writer of the main path. The same but for a few kinds.
     pub resets: Vec<Text>,
@@ -206,8 +206,8 @@ impl ResourceDescription {
         Self::new(names.map(Text::new_static), namespaced)
     }
 
-    /// A stored resource with all verbs, kept under its plural name in its own version; what differs is said by the
-    /// methods below. Names are group, version, plural, singular, kind and list kind.
+    /// A stored resource with all verbs, kept under its plural name in its own version; the methods below change the
+    /// rest. Names are group, version, plural, singular, kind and list kind.
     pub fn new(names: [Text; 6], namespaced: bool) -> Self {
         let [group, version, plural, singular, kind, list_kind] = names;
         Self {
@@ -447,7 +447,7 @@ impl SubresourceDescription {
         Self { puts_back: texts(resets), resets: texts(resets), ..self }
     }
 
-    /// Fields that are put back, where that differs from what managed fields do not track.
+    /// Sets the fields that are put back, where they differ from those that managed fields do not track.
     #[must_use]
     pub fn but_puts_back(self, puts_back: &[&'static str]) -> Self {
         Self { puts_back: texts(puts_back), ..self }

@@ -7,7 +7,7 @@ pub struct Release {
     pub minor: u16,
 }
 
-/// The stages in the life of one version of a kind. Nothing is said of kinds that are here to stay.
+/// The stages in the life of one version of a kind; [`Lifecycle::STABLE`] for kinds that are here to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     pub introduced: Option<Release>,

@@ -1,4 +1,4 @@
-//! A resource as providers hand it over: everything that is true of it whatever server serves it.
+//! A resource as providers hand it over: its facts on every server.
 
 use std::sync::Arc;
 

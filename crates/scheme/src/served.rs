@@ -68,7 +68,7 @@ pub struct RemoteResource {
 pub struct RemoteSubresource {
     pub name: Text,
     pub kind: GroupVersionKind,
-    /// The kinds that it takes, where its server tells them.
+    /// The kinds that it takes, where its server names them.
     pub accepted: Vec<GroupVersionKind>,
     pub verbs: Arc<[Text]>,
 }
@@ -204,7 +204,7 @@ impl Resources {
 // === impl ServedVersion ===
 
 impl ServedVersion {
-    /// Orders by falling priority, then by what the names say.
+    /// Orders by falling priority, then by the names.
     fn preference(&self, other: &Self) -> Ordering {
         other
             .version_priority

@@ -46,7 +46,7 @@ pub enum MetadataCheck {
 
 /// The rules of one kind. Every method has the behaviour of a plain kind as its default.
 pub trait Strategy: Send + Sync + 'static {
-    /// Fills in what the kind's API version defaults, in place; `object` is in that version. Constants of the field
+    /// Fills in the defaults of the kind's API version, in place; `object` is in that version. Constants of the field
     /// tables have been applied already. Called for every object that a client sends and after every patch.
     fn set_defaults(&self, version: &str, object: &mut Value) {
         let _ = (version, object);

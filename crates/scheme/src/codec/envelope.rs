@@ -1,6 +1,6 @@
-//! The protobuf envelope of kube-apiserver: what the program's own kinds are kept in. Written is the form that
-//! `--storage-media-type` names, in the storage version; read is every form and every version of the kind, since another
-//! server or an earlier release may have written it.
+//! The protobuf envelope of kube-apiserver, in which the program's own kinds are kept. It is written in the form that
+//! `--storage-media-type` names, in the storage version; every form and every version of the kind is read, since
+//! another server or an earlier release may have written it.
 
 use std::borrow::Cow;
 
