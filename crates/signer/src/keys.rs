@@ -24,7 +24,7 @@ pub struct KeySet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationKey {
     pub key: PublicKey,
-    /// True of keys that only verify tokens of former times: nobody discovers them, and nothing is signed by them.
+    /// True for keys that only verify old tokens: discovery does not show them, and they sign no new ones.
     pub hidden: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A signer in use: asked for its keys at the start, again when it said they may have changed, and when a token names a
-//! key that nobody knows; asked for a signature with every token.
+//! A signer in use: its keys are fetched at the start, again after the time that it names, and when a token names an
+//! unknown key; every token is signed by a call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause before keys are fetched again after a failure.
 const FETCH_AGAIN: Duration = Duration::from_secs(10);
 
-/// Why a signer did not do what it was asked for.
+/// The failure of a signer's call.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct SignerError {
