@@ -19,7 +19,7 @@ pub struct Correlated<'v> {
     known: &'v Known<'v>,
 }
 
-/// Results of comparing two objects, kept for the next question. Values are told apart by where they are.
+/// Results of comparing two objects, kept for the next question. Values are identified by their addresses.
 #[derive(Debug, Default)]
 pub struct Known<'v> {
     equal: RefCell<HashMap<*const Value, bool>>,
@@ -74,7 +74,7 @@ impl<'v> Correlated<'v> {
         Some(Self { new, old, schema: self.schema.items.as_deref()?, known: self.known })
     }
 
-    /// True where nothing changed that can be brought together. What no schema speaks of counts as changed.
+    /// True where no correlated value has changed. Values without a schema count as changed.
     pub fn is_unchanged(&self) -> bool {
         let place: *const Value = self.new;
         if let Some(known) = self.known.equal.borrow().get(&place) {

@@ -1,4 +1,4 @@
-//! Putting in what a schema says that a value is where none is given.
+//! Defaulting: setting a schema's defaults where no value is given.
 
 use binnacle_schema::Value;
 

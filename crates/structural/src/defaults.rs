@@ -65,8 +65,8 @@ impl Step<'_> {
     }
 }
 
-/// The schema with defaults that are as objects have them: what the schema or the metadata of this server does not know
-/// is gone. Nodes whose defaults are such already stay the same.
+/// The schema with pruned defaults: fields that the schema or the metadata of this server does not know are removed.
+/// Nodes whose defaults need no pruning stay the same.
 pub fn pruned(schema: &Arc<Structural>, object_meta: &Message, interner: &Interner) -> Arc<Structural> {
     let pruner = Pruner { root: schema, object_meta, interner };
     pruner.node(schema, &Step::Root).unwrap_or_else(|| schema.clone())

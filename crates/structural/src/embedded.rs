@@ -70,7 +70,7 @@ pub fn object_meta(
     };
     let error = match decode::value(tree.clone(), coercion.object_meta) {
         Ok(decoded) => return Ok(tell(decoded)),
-        // Go reads the members in the order of their names, and tells of the first.
+        // Go reads the members in the order of their names, and reports the first error.
         Err(error) => {
             let mut sorted = tree.clone();
             canonical::sort_free_form(&mut sorted);

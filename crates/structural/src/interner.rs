@@ -1,4 +1,4 @@
-//! Equal schemas are held once, for as long as somebody uses them.
+//! Interning of schemas: equal ones are held once, for as long as they are used.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -1,4 +1,4 @@
-//! A schema as patches see it: which values are owned as a whole, and how elements of lists are told apart.
+//! A schema as patches see it: the values that are owned as a whole, and the keys of list elements.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ pub enum Form {
     V3,
 }
 
-/// A version of a custom resource, as far as its definition in a document tells of it.
+/// A version of a custom resource, as far as its definition in a document needs it.
 #[derive(Clone, Debug)]
 pub struct Published<'a> {
     pub kind: &'a GroupVersionKind,
@@ -66,7 +66,7 @@ impl Published<'_> {
     pub fn definition(&self, form: Form) -> Value {
         let preserves = |schema: &Value| self.preserve_unknown || schema.bool_at(&[PRESERVE]);
         let mut root = match self.schema {
-            // kubectl would refuse what is not among the properties.
+            // kubectl would refuse fields that are not among the properties.
             Some(schema) if form == Form::V2 && preserves(schema) => value!({"type": "object"}),
             Some(schema) => {
                 let mut root = node(schema, form);
@@ -83,7 +83,7 @@ impl Published<'_> {
         root
     }
 
-    /// The definition of lists of the kind, which are called `list_kind` and hold what is called `plural`.
+    /// The definition of lists of the kind, `list_kind`, whose items are `plural`.
     pub fn list_definition(&self, form: Form, list_kind: &Text, plural: &str) -> Value {
         let GroupVersionKind { kind, .. } = self.kind;
         let element = format!("{}{}", form.prefix(), definition_name(self.kind));

@@ -47,7 +47,8 @@ impl Structural {
     /// Reads a schema.
     ///
     /// # Errors
-    /// For words that no structural schema has. That it is structural otherwise is for the rules of definitions to say.
+    /// For keywords that no structural schema has. The validation of definitions checks the other rules of structural
+    /// schemas.
     pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, Unsupported> {
         unsupported_words(schema)?;
         let values = values(schema, interner)?;

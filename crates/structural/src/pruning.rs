@@ -1,4 +1,4 @@
-//! Taking out what a schema does not know.
+//! Pruning: removing the fields that a schema does not know.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 use crate::path::Path;
 use crate::structural::{Additional, Structural};
 
-/// The members of every resource, whatever its schema says.
+/// The members of every resource, whether its schema has them or not.
 pub(crate) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// The number of paths that are reported, as in findings of decoders.
@@ -92,7 +92,7 @@ impl Pruner<'_> {
             return;
         }
         found.push(path.of_finding(name));
-        // Those that come first in order are told, wherever they stand.
+        // The first ones in order are reported, wherever they stand.
         if found.len() >= 4 * MAX_FOUND {
             keep_first(found);
         }
