@@ -71,7 +71,7 @@ impl Beginnings {
         self.begun = Instant::now();
     }
 
-    /// Notes a panic; tells for how long to wait before the next beginning.
+    /// Notes a panic; returns the pause before the next start.
     pub(super) fn failed(&mut self, panic: &(dyn Any + Send)) -> Duration {
         if self.begun.elapsed() >= STABLE {
             (self.pause, self.restarts) = (FIRST_PAUSE, 0);
