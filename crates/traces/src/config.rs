@@ -26,7 +26,7 @@ pub struct TracingConfig {
     pub per_million: u32,
 }
 
-/// Why the file cannot be used, in kube-apiserver's words.
+/// The error of a file that cannot be used, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("failed to read tracing config: {0}")]

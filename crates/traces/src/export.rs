@@ -45,8 +45,8 @@ pub struct ExporterError {
 }
 
 impl Exporter {
-    /// An exporter, and the task that sends what it takes until the shutdown signal. `resource` says who we are; with a
-    /// dialer the collector is reached by a proxy, unless it is a socket of this machine.
+    /// An exporter, and the task that sends its spans until the shutdown signal. `resource` identifies this server;
+    /// with a dialer the collector is reached by a proxy, unless it is a socket of this machine.
     pub fn new(
         endpoint: &str,
         dialer: Option<Arc<Dialer>>,
@@ -146,7 +146,7 @@ async fn send(
     }
 }
 
-/// Waits for a batch. Dropping the future leaves what it has in `batch`.
+/// Waits for a batch. Dropping the future leaves the spans so far in `batch`.
 async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
     match spans.recv().await {
         Some(span) => batch.push(span),
