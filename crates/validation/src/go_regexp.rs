@@ -1,4 +1,4 @@
-//! The syntax of Go's regular expressions, and what Go says of texts that break it.
+//! The syntax of Go's regular expressions, and Go's errors of texts that break it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The formats of names, labels and ports: each check gives the messages of what is wrong, in kube-apiserver's words.
+//! The formats of names, labels and ports: each check returns the messages of its errors, in kube-apiserver's words.
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";

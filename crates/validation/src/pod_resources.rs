@@ -9,7 +9,7 @@ const MILLI: i32 = -3;
 
 const LISTS: [&str; 2] = ["limits", "requests"];
 
-/// Quantities are kept to a thousandth; what is finer is rounded up.
+/// Rounds quantities up to thousandths.
 pub fn round_up(list: &mut Object) {
     for (_, value) in list.iter_mut() {
         let Some(mut quantity) = quantity(value) else { continue };
