@@ -39,7 +39,7 @@ pub struct Client {
     pool: Pool<Connector, Full<Bytes>>,
     target: Arc<Target>,
     timeout: Duration,
-    /// The target's URL with the timeout, which servers are told.
+    /// The target's URL with the timeout as a parameter for servers.
     url: Uri,
     agent: HeaderValue,
     token: Arc<Mutex<Option<(HeaderValue, Instant)>>>,
@@ -129,8 +129,8 @@ impl Client {
         self.send(Method::POST, self.url.clone(), json.into(), self.authorization(), self.timeout).await
     }
 
-    /// Posts a JSON document that must be answered earlier than others. The target is told in whole seconds; `None` tells
-    /// it nothing, and it has the time of all calls.
+    /// Posts a JSON document that must be answered earlier than others. The target gets the time in whole seconds; with
+    /// `None` it gets none, and the call has the time of all calls.
     pub async fn post_within(&self, json: impl Into<Bytes>, left: Option<Duration>) -> Result<Answer, WebhookError> {
         let Some(left) = left else {
             return self
@@ -303,7 +303,7 @@ fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> Webh
     WebhookError::Status { code, message, retry_after, forbidden }
 }
 
-/// Code and message of a Status that tells of a failure, and itself where that is that we may not.
+/// Code and message of a Status of a failure, and the Status itself where it is Forbidden.
 fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<Status>>)> {
     if status["kind"] != "Status" || status["status"] != "Failure" {
         return None;

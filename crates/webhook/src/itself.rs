@@ -18,7 +18,7 @@ pub struct Itself {
     calls: Arc<Semaphore>,
 }
 
-/// Tells the certificates that this server shows from all others, whatever names are in them and whoever signed them.
+/// Recognizes the certificates that this server shows, whatever their names and signers.
 #[derive(Clone)]
 pub struct OwnCertificates(Arc<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>);
 
@@ -54,8 +54,8 @@ impl fmt::Debug for OwnCertificates {
 }
 
 impl Target {
-    /// At a service, at the one that its URL means, or at what else the URL names. Where that is this server, nothing more
-    /// has to be known of it ([`Target::is_itself`]).
+    /// Directs the target to a service, to the one that its URL means, or to the URL's host. Where that is this server,
+    /// nothing more has to be configured ([`Target::is_itself`]).
     #[must_use]
     pub fn at(mut self, service: Option<Service>, resolver: &Arc<dyn ServiceResolver>) -> Self {
         self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// True when the target is this server, which is called with what it knows of itself.
+    /// True when the target is this server, which is called with its own credentials and certificates.
     pub fn is_itself(&self) -> bool {
         self.own.is_some()
     }

@@ -10,7 +10,7 @@ use binnacle_schema::{Limits, Value, yaml};
 
 use crate::target::{Credential, Identity, IdentityFiles, Target, TargetError};
 
-/// Why a file says nothing usable.
+/// The error of a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     #[error("stat {0}: no such file or directory")]

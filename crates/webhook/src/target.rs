@@ -24,7 +24,7 @@ pub struct Target {
     /// The service that is dialed in place of the URL's host. Calls of it use HTTP/1.1, as the Go server's do, so that
     /// they spread over its endpoints.
     pub service: Option<Service>,
-    /// True when calls use HTTP/1.1 whatever the server offers: then each has a connection for itself while it lasts.
+    /// True when calls use HTTP/1.1 whatever the server offers: each then has a connection for itself while it lasts.
     pub http1: bool,
     /// True when any certificate will do.
     pub insecure: bool,
