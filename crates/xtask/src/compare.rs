@@ -1,5 +1,5 @@
-//! Compares the costs of two builds of the server: both are measured in turn, so that what else the machine does
-//! meets both alike, and ratios are told with how far they went apart.
+//! Compares the costs of two builds of the server: both are measured in turn, so that other load of the machine affects
+//! both alike, and ratios are shown with their range.
 
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
@@ -27,7 +27,7 @@ pub(crate) fn command() -> Command {
         )
 }
 
-/// An operation, and what it cost in each round: with the base, with the other.
+/// An operation, and its costs in each round: with the base, with the other.
 #[derive(Debug, PartialEq)]
 struct Operation {
     name: String,

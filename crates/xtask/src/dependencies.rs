@@ -1,6 +1,6 @@
-//! `cargo xtask dependencies`: where dependencies come from, under which licences, which must not be there, which nobody
-//! uses, and that the crates lean on each other as ARCHITECTURE.md says. `deny.toml` is the list for both this task, which takes a second everywhere, and `cargo deny`, which also
-//! knows advisories where it is installed.
+//! `cargo xtask dependencies`: checks of the sources of dependencies, their licences, bans and unused ones, and of the
+//! crates' dependencies on each other against ARCHITECTURE.md. `deny.toml` is the list for both this task, which takes
+//! a second everywhere, and `cargo deny`, which also knows advisories where it is installed.
 
 mod layers;
 mod licence;

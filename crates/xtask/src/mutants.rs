@@ -127,7 +127,7 @@ fn try_tests(workspace: &Path, target: &Path, limit: Option<Duration>) -> Result
     run_within(cargo(&["--lib", "--test", "crash", "--test", "bounds", "--test", "disk", "--test", "power"]), limit)
 }
 
-/// Runs a program and what it starts, which are ended together when they take too long.
+/// Runs a program; it and all processes that it starts are ended together when they take too long.
 fn run_within(mut process: Process, limit: Option<Duration>) -> Result<Verdict, String> {
     let failed = |error: std::io::Error| format!("the tests: {error}");
     // Started processes inherit the pipe, so that its end says that all of them have gone.
@@ -153,7 +153,7 @@ fn run_within(mut process: Process, limit: Option<Duration>) -> Result<Verdict, 
     Ok(if status.success() { Verdict::Passed } else { Verdict::Failed })
 }
 
-/// Everything but what is built; only what changed, so that a second run builds little.
+/// Copies all files but build outputs; only changed ones, so that a second run builds little.
 fn copy_sources(from: &Path, to: &Path) -> Result<(), String> {
     let about = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     fs::create_dir_all(to).map_err(|error| about(to, error))?;

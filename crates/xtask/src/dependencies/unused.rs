@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Findings;
 
-/// Dependencies for the sake of a feature of theirs, which code need not name: kube is told so which version to speak.
+/// Dependencies for the sake of a feature of theirs, which code need not name: kube gets its API version so.
 const FEATURES_ONLY: &[&str] = &["k8s-openapi"];
 
 /// The dependencies that members of the workspace declare without using them.

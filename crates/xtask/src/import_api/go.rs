@@ -1,5 +1,5 @@
-//! Go sources of API packages, read line by line: struct fields with their tags, named types, constants, and what a
-//! package registers as its kinds. Nothing is type-checked; only what such packages contain is understood.
+//! Go sources of API packages, read line by line: struct fields with their tags, named types, constants, and the kinds
+//! that a package registers. Nothing is type-checked; only the syntax of such packages is understood.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

@@ -9,8 +9,8 @@ use super::go::{Constant, GoField, GoType, Package, Tree};
 use super::protobuf::Messages;
 use super::special::special;
 
-/// `runtime.Unknown`, in audit events alone: any object in JSON, the storage envelope in protobuf, in which nobody sends
-/// audit events.
+/// `runtime.Unknown`, in audit events alone: any object in JSON, the storage envelope in protobuf, in which audit
+/// events are never sent.
 pub(crate) const UNKNOWN: &str = "io.k8s.apimachinery.pkg.runtime.Unknown";
 
 /// The class of a type to Go's JSON encoder, which decides the meaning of `omitempty`.
@@ -33,7 +33,7 @@ struct Resolved {
     json_only: bool,
 }
 
-/// Reads structs of a checkout. `messages` tells which named lists are messages in protobuf.
+/// Reads structs of a checkout. `messages` decides which named lists are messages in protobuf.
 pub(crate) struct GoFields<'a> {
     pub(crate) tree: Tree,
     pub(crate) messages: &'a Messages,
