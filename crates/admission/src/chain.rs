@@ -105,7 +105,7 @@ struct MeasuredPlugin {
     metrics: PluginMetrics,
 }
 
-/// Tells how long the plugins take, one after the other and all together.
+/// Measures the time of the plugins, one after the other and all together.
 struct Watch<'a> {
     steps: &'a StepMetrics,
     stage: Stage,
@@ -270,7 +270,7 @@ mod tests {
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let value = |line: &str| text.lines().find_map(|l| l.strip_prefix(line)).map(|value| value.trim().to_owned());
         for (name, operation, rejected, stage, want) in [
-            // Whatever the request is about.
+            // For requests of any resource.
             ("LimitRanger", "CREATE", false, "admit", Some("1")),
             ("LimitRanger", "CREATE", false, "validate", Some("1")),
             ("LimitRanger", "UPDATE", false, "validate", Some("1")),

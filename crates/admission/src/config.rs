@@ -249,7 +249,7 @@ fn either(new: Format, old: Format, file: &Value) -> Format {
     if group == Some(old.group) { old } else { new }
 }
 
-/// As whom webhooks are called, and where others than those of the API stand.
+/// The credentials for webhooks, and the directory of those that stand in files.
 fn webhooks(text: &[u8], features: &Features) -> Result<(Users, Option<PathBuf>), String> {
     let file = WEBHOOKS.read(text).map_err(|error| error.to_string())?;
     let kubeconfig = file.str_at(&["kubeConfigFile"]);

@@ -23,8 +23,8 @@ pub struct Decoded(Mutex<Kept>);
 struct Kept {
     /// The resource of the kind when it was decoded: a new definition can decode the same bytes to another object.
     resource: Weak<Resource>,
-    /// By path, with the bytes that it was decoded from. A changed object has another revision or other bytes in
-    /// memory: a restored store gives revisions again.
+    /// The objects by path, each with its revision and the bytes that it was decoded from. A changed object has another
+    /// revision or other bytes in memory: a restored store gives revisions again.
     objects: HashMap<Text, (Revision, Bytes, Arc<Value>)>,
 }
 

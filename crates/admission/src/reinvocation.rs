@@ -23,7 +23,7 @@ impl Reinvocation {
         self.second.load(Ordering::Relaxed)
     }
 
-    /// Asks for a second pass. In that one it has no effect: there is no third.
+    /// Requests a second pass. There is no third.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Relaxed);
     }

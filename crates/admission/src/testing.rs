@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState};
 use crate::{Chain, Metrics, Plugin};
 
-/// Knows these objects, whose metadata says where they are.
+/// A lookup of these objects, by their metadata.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) objects: Vec<(Kind, Value)>,

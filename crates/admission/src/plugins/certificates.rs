@@ -150,7 +150,7 @@ fn restrict(object: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Tells something of the subject that a CertificateSigningRequest asks a certificate for.
+/// Calls `read` with the subject that a CertificateSigningRequest asks a certificate for.
 pub(super) fn of_subject<T>(object: &Value, read: impl FnOnce(&X509Name<'_>) -> T) -> Result<T, &'static str> {
     let pem = BASE64_STANDARD.decode(object.str_at(&["spec", "request"])).unwrap_or_default();
     let der =

@@ -86,7 +86,7 @@ fn resizes_pod(old: &Value, new: &Value) -> bool {
     resources(old) != resources(new)
 }
 
-/// Those that end: the others are containers like any.
+/// True for changed resources of init containers that end; sidecars count as containers.
 fn resizes_init_containers(old: &Value, new: &Value) -> bool {
     let containers = |pod: &Value| pod.list_at(&["spec", "initContainers"]).to_vec();
     let resources = |container: &Value| container.get("resources").cloned().unwrap_or_default();

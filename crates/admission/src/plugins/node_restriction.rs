@@ -38,7 +38,7 @@ pub(crate) struct NodeRestriction {
 enum Refusal {
     /// 403 that names the object.
     Forbidden(String),
-    /// As it is.
+    /// The status as it is.
     Status(Status),
 }
 
@@ -75,7 +75,7 @@ fn not_yet(why: impl AsRef<str>) -> Refusal {
     Refusal::Status(Status::unknown(500, why.as_ref()))
 }
 
-/// As Go shows an operation.
+/// The operation as Go shows it.
 fn shown(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",

@@ -338,7 +338,7 @@ fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     first
 }
 
-/// Tells which existing pods a namespace's new level would not have let in.
+/// Warns of existing pods that violate a namespace's new level.
 fn warn_of_pods(request: Request<'_>, namespace: &str, (enforce, newest): (LevelVersion, u32), pods: Vec<Arc<Value>>) {
     let began = Instant::now();
     let mut checked = 0;

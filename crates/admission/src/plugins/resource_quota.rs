@@ -69,7 +69,7 @@ impl ResourceQuota {
         }
         let turn = self.turn(namespace);
         let _turn = turn.lock().await;
-        // Those that could not be charged; all at first.
+        // The quotas that could not be charged; all at first.
         let mut left: Option<Vec<Text>> = None;
         for retry in 0.. {
             let mut quotas = self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Consistent).await?;

@@ -81,7 +81,7 @@ impl<'a> Tolerations<'a> {
         })
     }
 
-    /// Those that include a toleration, of each class at most the two first.
+    /// The tolerations that include `narrow`, of each class at most the two first.
     fn matching<'s>(&'s self, narrow: &'s Value) -> Vec<(Class<'s>, Seconds, &'s Values<'s>)> {
         let (own, least) = (class(narrow), seconds(narrow));
         // An empty key with Exists stands for all keys, an empty effect for all effects.

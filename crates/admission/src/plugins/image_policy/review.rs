@@ -20,7 +20,7 @@ const FOR_WEBHOOK: &str = ".image-policy.k8s.io/";
 pub(super) struct Review(Value);
 
 impl Review {
-    /// Asks about the ephemeral containers of a pod or about all others.
+    /// The review of a pod's ephemeral containers, or of all others.
     pub(super) fn of(pod: &Value, namespace: &str, ephemeral: bool) -> Self {
         let lists: &[&str] = if ephemeral { &["ephemeralContainers"] } else { &["containers", "initContainers"] };
         let containers = lists.iter().flat_map(|list| pod.list_at(&["spec", list]));

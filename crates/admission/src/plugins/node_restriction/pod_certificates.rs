@@ -88,7 +88,7 @@ impl NodeRestriction {
     ) -> Result<Arc<Value>, Refusal> {
         self.known(kind, singular, namespace, name).await.map_err(|status| {
             let why = format!("while retrieving {what} named in the PodCertificateRequest: {}", status.message());
-            // It may be on its way.
+            // The cache may not have it yet.
             if status.is(StatusReason::NotFound) { not_yet(why) } else { why.into() }
         })
     }

@@ -23,7 +23,7 @@ impl Violation {
 }
 
 impl<'a> Subject<'a> {
-    /// Of something with `metadata` and `spec`.
+    /// The subject of an object with `metadata` and `spec`.
     pub(super) fn of(object: &'a Value) -> Self {
         Self { object }
     }
