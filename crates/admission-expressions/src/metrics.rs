@@ -18,7 +18,7 @@ pub struct MatchConditionMetrics {
 /// The owner of match conditions, as metrics call it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// Of the webhook or policy.
+    /// The name of the webhook or policy.
     pub name: Text,
     /// `webhook` or `policy`
     pub kind: &'static str,
