@@ -49,7 +49,7 @@ pub(crate) fn objects(text: &[u8], kinds: &dyn Kinds, scheme: &str) -> Result<Ve
 
 fn collect(text: &[u8], kinds: &dyn Kinds, scheme: &str, depth: usize, found: &mut Vec<Object>) -> Result<(), String> {
     let limits = Limits::default();
-    // Whatever begins as JSON does is JSON.
+    // A text that begins with a brace is JSON.
     let is_json = text.starts_with(b"{");
     let (api_version, kind) = named(text, is_json, &limits)?;
     let version = GroupVersion::parse(&api_version).filter(|version| is_known(version, &kind));

@@ -27,7 +27,7 @@ pub struct Loaded {
     pub objects: Vec<Value>,
     /// The bindings of policies, by name.
     pub bindings: Vec<Value>,
-    /// Tells one state of the files from another; empty without any.
+    /// The hash of the files; empty without any.
     pub hash: String,
 }
 
