@@ -30,7 +30,7 @@ pub struct Matched {
 }
 
 impl Criteria {
-    /// Those of one of the `webhooks` of a configuration.
+    /// The criteria of one of the `webhooks` of a configuration.
     pub fn of_webhook(webhook: &Value) -> Self {
         Self { empty_is_all: false, ..Self::of(webhook, "rules") }
     }

@@ -18,7 +18,7 @@ pub(crate) struct Rule {
     /// Plural and subresource of each.
     resources: Vec<(Text, Text)>,
     scope: Scope,
-    /// Of objects; empty for all. Webhooks do not have it.
+    /// The names of objects; empty for all. Webhooks do not have them.
     names: Vec<Text>,
 }
 

@@ -22,7 +22,7 @@ pub struct Subject<'a> {
     equivalents: OnceLock<Vec<Matched>>,
     /// True once a custom object was accepted with fields that its schema does not know.
     pub(crate) had_unknown_fields: AtomicBool,
-    /// Of the request's namespace.
+    /// The labels of the request's namespace.
     labels: OnceCell<Labels>,
 }
 
