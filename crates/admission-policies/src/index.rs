@@ -47,11 +47,11 @@ pub(crate) struct PolicySet<E> {
 }
 
 struct Known<E> {
-    /// Those of files, which come first.
+    /// The policies of files, which come first.
     manifests: Vec<Hook<E>>,
     policies: BTreeMap<Text, Arc<Policy<E>>>,
     bindings: BTreeMap<Text, Arc<Binding>>,
-    /// Of the kinds that policies have for parameters.
+    /// The decoded parameters of policies, by kind.
     params: HashMap<GroupVersionKind, Weak<Decoded>>,
 }
 
@@ -260,7 +260,7 @@ impl<E> Known<E> {
 }
 
 impl<E> Bound<E> {
-    /// Those that may be for a request, in their order.
+    /// The policies that may match a request, in their order.
     pub(crate) fn candidates(&self, attributes: &Attributes) -> impl Iterator<Item = &Hook<E>> {
         let places = if is_of_policies(attributes) { 0..self.of_files } else { 0..self.hooks.len() };
         let candidates = self.index.candidates(attributes).iter().filter(move |at| places.contains(at));

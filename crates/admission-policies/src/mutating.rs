@@ -31,7 +31,7 @@ use crate::policy::{Binding, Policy};
 
 const NAME: &str = "MutatingAdmissionPolicy";
 
-/// Asks all mutating policies that a request matches, one after the other.
+/// Evaluates all mutating policies that a request matches, one after the other.
 pub struct MutatingAdmissionPolicy {
     surroundings: Surroundings,
     metrics: MutatingMetrics,

@@ -36,10 +36,10 @@ pub(crate) struct ParamKind {
 pub(crate) struct Binding {
     pub(crate) name: Text,
     pub(crate) policy: Text,
-    /// Absent where all that the policy is for counts.
+    /// Absent where it is for all requests of the policy.
     pub(crate) criteria: Option<Criteria>,
     pub(crate) params: Option<ParamRef>,
-    /// Of validating policies, in the order in which they are written.
+    /// The actions of a validating policy's binding, in their written order.
     pub(crate) actions: Vec<Action>,
 }
 

@@ -23,7 +23,7 @@ use crate::dispatch::{Bound, Dispatch, Misfit, Surroundings};
 use crate::index::Hook;
 use crate::policy::{Action, Binding, Policy};
 
-/// Asks all validating policies that a request matches.
+/// Evaluates all validating policies that a request matches.
 pub struct ValidatingAdmissionPolicy {
     surroundings: Surroundings,
     metrics: ValidatingMetrics,

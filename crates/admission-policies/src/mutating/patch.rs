@@ -37,14 +37,14 @@ impl Failure {
 }
 
 impl Change {
-    /// Of `Object{...}`.
+    /// The change of an `Object{...}`.
     pub(crate) fn configuration(value: &Val<'_>) -> Result<Self, Failure> {
         check_names(value, "Object")?;
         let tree = value.to_tree().map_err(|error| Failure::Message(format!("invalid return type: {error}")))?;
         Ok(Self::Configuration(tree))
     }
 
-    /// Of `[JSONPatch{...}, ...]`.
+    /// The change of a `[JSONPatch{...}, ...]`.
     pub(crate) fn json_patch(value: &Val<'_>) -> Result<Self, Failure> {
         let Val::List(list) = value else {
             let why = "type mismatch: JSONPatchType.expression should evaluate to array";

@@ -9,7 +9,7 @@ use crate::policy::Binding;
 /// The number of bytes of a value that are kept.
 const MAX_VALUE: usize = 10 * 1024;
 
-/// Those of one policy, of all its bindings together.
+/// The audit annotations of one policy, of all its bindings together.
 #[derive(Debug, Default)]
 pub(crate) struct Annotations<'p>(Vec<(&'p Text, Vec<String>)>);
 
