@@ -65,7 +65,7 @@ impl Answer {
                 check_identity(&review, response, uid).map_err(invalid)?;
                 answer.check_patch(mutating, has_type).map_err(invalid)?;
             }
-            // Nothing of that was ever looked at in the version before.
+            // v1beta1 never checked any of that.
             ReviewVersion::V1Beta1 if mutating => {
                 answer.patch_type = if answer.patch.is_empty() { String::new() } else { "JSONPatch".to_owned() };
             }

@@ -52,17 +52,17 @@ pub(crate) fn note_mutation(request: &Request<'_>, hook: &Hook, round: Round, mu
     request.annotate(&format!("{MUTATION}{round}"), json::to_string(&note));
 }
 
-/// Tells the patch of a webhook to who may know the object.
+/// Notes the patch of a webhook, at the level of events that have the object.
 pub(crate) fn note_patch(request: &Request<'_>, hook: &Hook, round: Round, patch: &[u8]) {
     request.annotate_from(AuditLevel::Request, &format!("{PATCH}{round}"), PatchNote { hook, patch });
 }
 
-/// Tells that a mutating webhook could not be asked and the request went on.
+/// Notes that the call of a mutating webhook failed and the request went on.
 pub(crate) fn note_open_mutation(request: &Request<'_>, hook: &Hook, round: Round) {
     request.annotate(&format!("failed-open.{MUTATION}{round}"), &hook.name);
 }
 
-/// Tells that a validating webhook, the n-th of those concerned, could not be asked and the request went on.
+/// Notes that the call of a validating webhook, the n-th of those that match, failed and the request went on.
 pub(crate) fn note_open_validation(request: &Request<'_>, hook: &Hook, n: usize) {
     request.annotate(&format!("failed-open.{VALIDATING}round_0_index_{n}"), &hook.name);
 }

@@ -24,7 +24,7 @@ pub struct Backends {
     users: Users,
     services: Arc<dyn ServiceResolver>,
     metrics: Metrics,
-    /// By the text of the client configuration.
+    /// The backends by the text of their client configuration.
     known: Mutex<HashMap<String, Weak<Backend>>>,
 }
 

@@ -34,9 +34,9 @@ pub struct Mutating {
 struct Passes {
     /// The object as the webhooks left it, where one of them may be asked again.
     left: Option<Value>,
-    /// Those that were called and are called again if the object changes.
+    /// The webhooks that were called and are called again if the object changes.
     called: HashSet<Text>,
-    /// Those that are to be called again.
+    /// The webhooks that are to be called again.
     again: HashSet<Text>,
     /// True once a patch was applied.
     patched: bool,
