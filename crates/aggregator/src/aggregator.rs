@@ -131,8 +131,8 @@ impl Aggregator {
         &self.0.remotes
     }
 
-    /// Begins to follow all APIServices, until the shutdown signal. The steps are done when requests can be handed on, and
-    /// when discovery knows of every server.
+    /// Follows all APIServices until the shutdown signal. The steps are done when requests can be handed on, and when
+    /// discovery has every server.
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
         let resource = self.0.catalog.require("apiregistration.k8s.io", "v1", "apiservices")?;
         let informer = Informer::new(resource, self.clone());

@@ -93,9 +93,9 @@ fn key(remote: &Remote) -> ServiceKey {
 /// Reads the document of one APIService's server.
 pub(crate) struct Follower {
     pub(crate) name: Text,
-    /// Told when the APIService has changed.
+    /// Notified when the APIService has changed.
     pub(crate) changed: Arc<Notify>,
-    /// Told when the server was asked for the first time.
+    /// Becomes true when the server was asked for the first time.
     pub(crate) tried: watch::Sender<bool>,
 }
 

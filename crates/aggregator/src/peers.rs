@@ -82,7 +82,7 @@ struct Inner {
 struct PeerServed {
     /// Group, version and plural.
     resources: HashSet<(Text, Text, Text)>,
-    /// As in its `/apis`.
+    /// The groups of its `/apis`.
     groups: Vec<DiscoveredGroup>,
 }
 
@@ -115,8 +115,8 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Begins to follow the other servers, until the shutdown signal. The steps are done when requests can be handed on, and
-    /// when every server was asked once.
+    /// Follows the other servers until the shutdown signal. The steps are done when requests can be handed on, and when
+    /// every server was asked once.
     pub fn follow(&self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) -> Result<Vec<Step>, Status> {
         let catalog = &self.0.catalog;
         let leases = catalog.require("coordination.k8s.io", "v1", "leases")?;

@@ -152,7 +152,8 @@ mod tests {
         Registry::new(entries.collect(), is_complete)
     }
 
-    /// By the greatest priority of a group's versions, then by the names of APIServices, which begin with the version.
+    /// Groups are ordered by the greatest priority of their versions, then by the names of APIServices, which begin
+    /// with the version.
     #[test]
     fn order_of_groups() {
         let registry = registry(

@@ -17,7 +17,7 @@ use rustls_pki_types::pem::PemObject;
 
 /// A group version that another server serves.
 pub(crate) struct Remote {
-    /// Of the APIService.
+    /// The name of the APIService.
     pub(crate) name: Text,
     pub(crate) group: Text,
     pub(crate) version: Text,

@@ -29,7 +29,7 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// By the kind and name of the object that brings them.
+    /// The shared group versions by the kind and name of the object that brings them.
     by_object: HashMap<(Kind, Text), Vec<GroupVersion>>,
     gone: HashMap<GroupVersion, Instant>,
 }
