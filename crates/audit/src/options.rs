@@ -44,7 +44,7 @@ pub struct LogOptions {
 
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
-    /// In kubeconfig format.
+    /// A file in kubeconfig format.
     pub config_file: PathBuf,
     pub initial_backoff: Duration,
     pub mode: Mode,
