@@ -29,14 +29,14 @@ pub struct Releases {
 }
 
 impl Default for Releases {
-    /// Those of the program.
+    /// The releases of the program.
     fn default() -> Self {
         Self::of(&Gates::default())
     }
 }
 
 impl Releases {
-    /// Those of a server with these gates.
+    /// The releases of a server with these gates.
     pub fn of(gates: &Gates) -> Self {
         let [emulated, compatible] = [gates.emulated(), gates.compatible()]
             .map(|version| Release { major: version.major, minor: version.minor });
