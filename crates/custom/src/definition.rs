@@ -123,7 +123,7 @@ impl Definition {
         self.conditions.iter().find(|condition| condition.str_at(&["type"]) == kind)
     }
 
-    /// By whom the certificate of the conversion webhook is to be signed, in base64.
+    /// The authorities for the certificate of the conversion webhook, in base64.
     pub fn webhook_authorities(&self) -> &str {
         self.webhook.as_ref().map_or("", |webhook| webhook.str_at(&["clientConfig", "caBundle"]))
     }
@@ -149,7 +149,7 @@ impl Names {
         }
     }
 
-    /// As `acceptedNames` has them.
+    /// The names as in `acceptedNames`.
     pub fn to_value(&self) -> Value {
         let mut names = binnacle_schema::Object::new();
         names.insert("plural", self.plural.clone());
@@ -213,12 +213,12 @@ impl SchemaSource {
         &self.tree
     }
 
-    /// As JSON.
+    /// The schema as JSON.
     pub fn text(&self) -> &str {
         &self.made().0
     }
 
-    /// Of the text, by SHA-256.
+    /// The SHA-256 of the text.
     pub fn hash(&self) -> [u8; 32] {
         self.made().1
     }

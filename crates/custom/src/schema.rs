@@ -14,7 +14,7 @@ pub(crate) struct VersionSchema {
     pub(crate) schema: Arc<SharedSchema>,
     pub(crate) api_version: Text,
     pub(crate) preserve_unknown: bool,
-    /// Knows how versions differ, where that is not in their names alone.
+    /// The converter between versions where they differ in more than their names.
     pub(crate) converter: Option<Arc<dyn Converter>>,
     /// The `apiVersion` in which objects are stored.
     pub(crate) stored: Text,
@@ -53,7 +53,7 @@ impl CustomSchema for VersionSchema {
 
     fn read_stored(&self, object: &mut Value) -> Result<(), String> {
         if self.converter.is_some() {
-            // It has come through `read_given` and the converter.
+            // The object has come through `read_given` and the converter.
             return Ok(());
         }
         self.read_given(object)?;

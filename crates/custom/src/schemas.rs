@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(first.tree(), Some(schema("a")));
         assert_eq!(none.tree(), None);
         assert!(none.resource().schema().is_none());
-        // Nothing is read before it is needed.
+        // No schema is parsed before it is needed.
         assert!(schemas.interner.is_empty());
         assert!(first.resource().message().get("a").is_some());
         assert!(other.resource().schema().unwrap().property("b").is_some());

@@ -82,7 +82,7 @@ impl Strategy for CustomStrategy {
                 None => drop(object.make_object().remove("status")),
             }
         }
-        // Whatever is not metadata counts.
+        // All but the metadata counts.
         spec_generation(object, Some(old), |object, old| !same_content(object, old));
     }
 

@@ -59,9 +59,9 @@ pub fn types(
 
 /// All versions, and how objects get from one to another.
 struct Others<'a> {
-    /// By `apiVersion`.
+    /// The schemas by `apiVersion`.
     schemas: Arc<[(Text, Arc<SharedSchema>)]>,
-    /// By `apiVersion`, where the replicas are.
+    /// The paths of the replicas by `apiVersion`.
     replicas: Arc<[(Text, Option<Text>)]>,
     converter: Option<&'a Arc<dyn Converter>>,
 }
