@@ -19,7 +19,7 @@ use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-/// As the Go client waits for the proxy and for its answer to a dial.
+/// The Go client's timeout for the proxy and for its answer to a dial.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time to wait for the confirmation that a connection is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
