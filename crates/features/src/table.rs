@@ -18,7 +18,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// As the metric of the gates labels it.
+    /// The label of the stage in the metric of gates.
     pub fn label(self) -> &'static str {
         match self {
             Self::PreAlpha => "PRE-ALPHA",
@@ -36,7 +36,7 @@ pub struct Spec {
     pub since: Version,
     pub stage: Stage,
     pub default: bool,
-    /// It cannot be set to anything else.
+    /// True when the gate cannot be changed.
     pub locked: bool,
 }
 
