@@ -39,7 +39,7 @@ pub struct FlowControl {
 /// One configuration.
 #[derive(Default)]
 struct Current {
-    /// In the order in which they are asked.
+    /// The schemas in matching order.
     schemas: Vec<Matcher>,
     levels: HashMap<Text, Arc<Level>>,
 }
@@ -53,7 +53,7 @@ struct Matcher {
 
 /// A request that may be served now.
 pub struct Admitted {
-    /// Held for as long as it is served.
+    /// The seat, held for as long as the request is served.
     pub seat: Seat,
     pub schema_uid: Text,
     pub level_uid: Text,
@@ -176,7 +176,7 @@ impl FlowControl {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Lets seats go where they are needed, for as long as the server runs.
+    /// Moves seats to the levels that need them, for as long as the server runs.
     pub async fn run(self: Arc<Self>) {
         self.running.store(true, Ordering::Release);
         loop {

@@ -44,7 +44,7 @@ pub(crate) struct Limits {
     pub(crate) smoothed: f64,
 }
 
-/// Tells a request that waits.
+/// Notifies a waiting request.
 pub(crate) struct Sender(oneshot::Sender<()>);
 
 impl Turn for Sender {

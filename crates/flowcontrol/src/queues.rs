@@ -186,7 +186,7 @@ impl<T: Turn> Queues<T> {
             self.waiting_seats -= waiting;
             self.totals.rejected += 1;
             self.totals.timed_out += 1;
-            // It may have stood before one that fits.
+            // The request may have blocked one that fits.
             self.dispatch(now);
             self.trim();
             return Ok(());
@@ -202,7 +202,7 @@ impl<T: Turn> Queues<T> {
         if let Some(queue) = running.queue.and_then(|at| self.queues.get_mut(at)) {
             queue.running -= 1;
             queue.seats -= running.seats;
-            // It was taken to last so long; now it is known.
+            // Replaces the assumed duration by the true one.
             let took = now.saturating_duration_since(running.began).as_secs_f64();
             queue.next_r -= running.seats as f64 * (SERVICE_SECONDS - took);
             queue.bound();
@@ -211,7 +211,7 @@ impl<T: Turn> Queues<T> {
         self.trim();
     }
 
-    /// Lets the virtual clock run on.
+    /// Advances the virtual clock to `now`.
     fn sync(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.synced);
         self.synced = self.synced.max(now);
@@ -233,8 +233,7 @@ impl<T: Turn> Queues<T> {
         wanted as f64 / active as f64
     }
 
-    /// Of the queues that the flow is dealt, the one with the least work before it. Where several are equal, it is not
-    /// always the first.
+    /// The shortest of the queues that are dealt to the flow. Of several equal ones it is not always the first.
     fn shortest(&mut self, hash: u64, queuing: &Queuing) -> usize {
         let hand: Vec<usize> = deal(hash, queuing.queues, queuing.hand_size).collect();
         let offset = self.dealt % hand.len();
@@ -246,7 +245,7 @@ impl<T: Turn> Queues<T> {
     fn has_room(&self, seats: usize) -> bool {
         match self.limit {
             None => true,
-            // It would never fit: it goes alone.
+            // A request wider than the limit would never fit: it runs alone.
             Some(limit) if seats > limit => self.running == 0,
             Some(limit) => self.seats + seats <= limit,
         }
@@ -284,7 +283,7 @@ impl<T: Turn> Queues<T> {
         if next.turn.tell() {
             self.queues[at].next_r += work;
         } else {
-            // Nobody is there any more.
+            // The request has gone away.
             self.take_started(next.id);
             self.undo(running);
         }

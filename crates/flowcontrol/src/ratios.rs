@@ -126,7 +126,7 @@ impl LevelRatios {
         Self(Mutex::new([demand, seats, requests, requests].map(|family| Ratio::new(family.bounds, now))))
     }
 
-    /// From now on there is this load.
+    /// Sets the load from now on.
     pub(crate) fn load(&self, now: Instant, load: Load) {
         let parts = [load.demand, load.seats, load.running, load.waiting];
         for (ratio, part) in self.0.lock().iter_mut().zip(parts) {

@@ -8,7 +8,7 @@ use binnacle_request::{Query, RequestInfo};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListSize {
     pub objects: u64,
-    /// Of all of them.
+    /// The size of all objects together.
     pub bytes: u64,
 }
 

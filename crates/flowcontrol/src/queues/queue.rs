@@ -54,7 +54,7 @@ impl<T> Queue<T> {
         self.waiting_seats() as f64 * SERVICE_SECONDS
     }
 
-    /// Nothing begins before it has come: a queue that was idle gains no credit by that.
+    /// No request begins before its arrival: an idle queue gains no credit.
     pub(super) fn bound(&mut self) {
         if let Some(oldest) = self.waiting.front() {
             self.next_r = self.next_r.max(oldest.arrived_r);
