@@ -95,7 +95,7 @@ impl Quantity {
             value <<= exponent.unsigned_abs();
         }
         let mut format = format;
-        // Whoever asks for a little gets at least the smallest amount there is.
+        // A tiny amount becomes at least the smallest one that there is.
         let mut amount = Amount::Big { value, scale };
         if !amount.is_zero() {
             amount = amount.round_up(NANO).0;

@@ -144,7 +144,7 @@ fn digits(year: i64, month: i64, day: i64, of_day: i64) -> Option<[u8; 19]> {
 enum Bad {
     /// The text does not look like the element.
     Shape,
-    /// It does, but names no such time.
+    /// The text does, but there is no such time.
     Range(&'static str),
 }
 

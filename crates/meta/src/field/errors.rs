@@ -59,7 +59,7 @@ impl FieldErrors {
         self.note();
     }
 
-    /// Lets the walks know how full the errors are.
+    /// Updates the flag for the walks.
     fn note(&self) {
         if let Some(full) = self.full.get() {
             full.store(self.is_full(), Ordering::Relaxed);

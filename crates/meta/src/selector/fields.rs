@@ -35,7 +35,7 @@ impl FieldSelector {
                 return Err(SelectorError::new(format!("invalid selector: '{text}'; can't understand '{part}'")));
             };
             let value = unescape(value)?;
-            // Nothing that is nothing is no condition in Go.
+            // An empty field with an empty value is no condition, as in Go.
             if field.is_empty() && value.is_empty() {
                 continue;
             }
