@@ -69,7 +69,7 @@ pub struct ExposedOptions {
 #[derive(Default)]
 pub struct Exposed {
     options: ExposedOptions,
-    /// For each family with a list, how often a value was not on it when it was last counted.
+    /// The number of values outside of the lists when they were last counted, by family.
     unexpected: Mutex<HashMap<String, u64>>,
 }
 
@@ -104,7 +104,7 @@ impl Exposed {
         families
     }
 
-    /// Puts values together that no list has.
+    /// Merges the values that no list has.
     fn limit(&self, families: &mut BTreeMap<String, MetricFamily>) {
         for (name, labels) in &self.options.allowed {
             let Some(family) = families.get_mut(name) else { continue };
