@@ -16,7 +16,7 @@ pub type ValueType = (&'static str, &'static str);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frame {
     pub function: String,
-    /// As the linker calls it.
+    /// The name for the linker.
     pub symbol: String,
     pub file: String,
     pub line: u32,
@@ -109,7 +109,7 @@ impl Stacks {
             strings: strings.entries,
         };
         let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
-        // Nothing that is written to memory fails.
+        // Writing to memory does not fail.
         let _ = compressed.write_all(&profile.encode_to_vec());
         compressed.finish().unwrap_or_default()
     }
