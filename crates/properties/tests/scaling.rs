@@ -211,7 +211,7 @@ fn is_square(work: impl Fn(usize)) -> Option<[Duration; 2]> {
     Some(best)
 }
 
-/// For how long this thread was on a processor: what others do on the machine does not count.
+/// The processor time of this thread: other load of the machine does not count.
 fn cpu_time(work: impl FnOnce()) -> Duration {
     let before = on_processor();
     work();
@@ -240,7 +240,7 @@ fn filled_message(message: &Message, number: usize, depth: usize) -> Object {
     let fields = message.fields.iter().filter(|field| {
         let is_list = field.ty.element().is_some() || field.ty.map_value().is_some();
         let is_struct = matches!(field.ty, Ty::Message(_));
-        // Of structs that exclude each other, most are left out: those that must be there are enough.
+        // Structs may exclude each other, so that most are left out: the required ones are enough.
         !is_list && (!is_struct || (depth > 0 && field.required)) && field.name != "deletionTimestamp"
     });
     fields.map(|field| (field.name.clone(), filled(&field.ty, field, number, depth))).collect()
