@@ -12,9 +12,9 @@ const ALL: &str = "api/all";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Enabled {
     stages: Vec<(Stages, bool)>,
-    /// By group and version.
+    /// The settings of versions, by group and version.
     versions: BTreeMap<(String, String), bool>,
-    /// By group, version and plural.
+    /// The settings of resources, by group, version and plural.
     resources: BTreeMap<(String, String, String), bool>,
 }
 

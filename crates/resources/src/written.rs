@@ -1,5 +1,5 @@
-//! In which version the objects of a resource are written to the store: one that a server of the release before can read
-//! too, so that an upgrade can be taken back (KEP-4330).
+//! The version in which the objects of a resource are written to the store: one that a server of the release before can
+//! read too, so that an upgrade can be rolled back (KEP-4330).
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub fn written_version(description: &ResourceDescription, emulated: Release, com
     let known = |release: Release| {
         move |(_, lifecycle): &(_, Lifecycle)| lifecycle.introduced.is_none_or(|since| since <= release)
     };
-    // Nobody goes back to an alpha version.
+    // Alpha versions do not count for a rollback.
     let settled = versions().filter(|(version, _)| !version.contains("alpha")).find(known(compatible));
     let found = settled.or_else(|| versions().find(known(emulated)));
     Some(found.map_or(storage.version.clone(), |(version, _)| Text::new_static(version)))
