@@ -41,7 +41,7 @@ pub trait Codec: Send + Sync + 'static {
     /// The protobuf message of kept bytes, without an envelope.
     fn to_protobuf(&self, kept: &[u8], resource_version: &str) -> Result<Bytes, String>;
 
-    /// Brings an object into the form in which it is written.
+    /// Brings an object into its canonical form, in which it is written.
     fn canonicalize(&self, message: &MessageRef, object: &mut Value);
 
     /// Sets a member of a canonical object of this message, which stays canonical.

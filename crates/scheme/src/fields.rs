@@ -25,7 +25,7 @@ pub enum FieldValue {
     Int(&'static [&'static str]),
     /// A string, boolean or number of a custom resource, as text; empty where absent.
     Member(Arc<[Text]>),
-    /// From these fields.
+    /// Computed from these fields.
     Computed { reads: &'static [&'static [&'static str]], value: fn(&Value) -> Text },
 }
 
@@ -54,9 +54,9 @@ pub enum UnknownLabel {
     NotSupportedFor(&'static str),
 }
 
-/// Of namespaced kinds.
+/// The metadata fields of namespaced kinds.
 pub const METADATA: &[SelectableField] = &[NAME, NAMESPACE];
-/// Of cluster-scoped kinds.
+/// The metadata fields of cluster-scoped kinds.
 pub const METADATA_NAME: &[SelectableField] = &[NAME];
 pub const NAME: SelectableField = text("metadata.name", &["metadata", "name"]);
 pub const NAMESPACE: SelectableField = text("metadata.namespace", &["metadata", "namespace"]);

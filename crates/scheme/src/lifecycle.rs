@@ -1,4 +1,4 @@
-//! Since when a version of a kind exists, and until when: the source of deprecation warnings.
+//! The releases between which a version of a kind exists: the source of deprecation warnings.
 
 /// A minor release of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

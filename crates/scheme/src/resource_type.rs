@@ -16,7 +16,7 @@ pub struct ResourceType {
     pub description: Arc<ResourceDescription>,
     /// The schema of this version.
     pub message: MessageRef,
-    /// To the version in which objects are handled; `None` where they are the same.
+    /// The conversion to the version in which objects are handled; `None` where they are the same.
     pub conversion: Option<Conversion>,
     pub stored: Arc<StoredType>,
 }
@@ -62,7 +62,7 @@ impl StoredType {
         }
     }
 
-    /// Brings an object into the form in which it is written.
+    /// Brings an object into its canonical form, in which it is written.
     pub fn canonicalize(&self, object: &mut Value) {
         self.codec().canonicalize(&self.message, object);
     }

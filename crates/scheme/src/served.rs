@@ -12,7 +12,7 @@ use crate::{GroupDescription, ResourceDescription, VersionDescription};
 /// An immutable set of group versions. A change makes a new set, which shares what did not change.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    /// By name; the core group is among them.
+    /// The groups by name; the core group is among them.
     groups: OrdMap<Text, Arc<ServedGroup>>,
 }
 
@@ -179,7 +179,7 @@ impl ServedGroup {
 // === impl Resources ===
 
 impl Resources {
-    /// Those that this server serves itself.
+    /// The resources that this server serves itself.
     pub fn own(&self) -> &[Arc<ResourceDescription>] {
         match self {
             Self::BuiltIn(resources) | Self::Custom(resources) => resources,

@@ -23,7 +23,7 @@ pub struct Verbs(u8);
 pub enum VerbOrder {
     #[default]
     Alphabetical,
-    /// As apiextensions-apiserver writes them down for custom resources.
+    /// The order of apiextensions-apiserver for custom resources.
     CustomResource,
 }
 
@@ -81,7 +81,7 @@ impl Verbs {
         Self(self.0 & !verb.bit())
     }
 
-    /// Those that are not in the other set.
+    /// The verbs that are not in the other set.
     pub const fn except(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }

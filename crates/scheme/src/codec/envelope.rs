@@ -141,7 +141,7 @@ fn completed(kind: &StoredKind<'_>, raw: &[u8]) -> Result<Option<Vec<u8>>, Strin
     Ok(Some(Envelope.write(kind, MediaType::Protobuf, &object)))
 }
 
-/// As the storage version has it.
+/// The bytes of an object in the storage version.
 fn rewritten(kind: &StoredKind<'_>, found: &GroupVersionKind, mut object: Value) -> Result<Vec<u8>, String> {
     if (found.group.as_str(), found.version.as_str()) != (kind.group, kind.version) {
         let unknown = || format!("there is no conversion of {} {}", found.api_version(), found.kind);
