@@ -56,7 +56,7 @@ impl KeySet {
         Ok(Self { keys, generation, refresh_at, data_at })
     }
 
-    /// Those with this name, or all for an empty one.
+    /// The keys with this name, or all for an empty one.
     pub(crate) fn find(&self, id: &str) -> Vec<VerificationKey> {
         self.keys.iter().filter(|key| id.is_empty() || key.key.id() == id).cloned().collect()
     }

@@ -33,7 +33,7 @@ const FETCH_AGAIN: Duration = Duration::from_secs(10);
 #[error("{why}")]
 pub struct SignerError {
     why: String,
-    /// Of the call, if that is what failed.
+    /// The code of the call, if that failed.
     code: Option<Code>,
 }
 
@@ -44,7 +44,7 @@ pub struct ExternalSigner(Arc<Signer>);
 struct Signer {
     plugin: Plugin,
     keys: RwLock<Arc<KeySet>>,
-    /// Those who want keys at the same time share one call.
+    /// The call under way, which concurrent callers share.
     fetch: Mutex<Option<Fetch>>,
     metrics: SignerMetrics,
 }
@@ -90,7 +90,7 @@ impl ExternalSigner {
         (keys.generation, known)
     }
 
-    /// For how many seconds the keys are good.
+    /// The seconds for which the keys are valid.
     pub fn max_age(&self) -> u64 {
         self.keys().refresh_at.saturating_duration_since(Instant::now()).as_secs()
     }
