@@ -122,7 +122,7 @@ impl<'v> Correlated<'v> {
 }
 
 impl<'v> MapList<'v> {
-    /// Nothing for a list that is no list map.
+    /// The elements of a list map; none for other lists.
     pub(crate) fn of(items: &'v [Value], schema: &Structural) -> Self {
         let mut list = Self::default();
         if !schema.is(&Kind::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty() {

@@ -4,8 +4,8 @@ use binnacle_schema::Value;
 
 use crate::structural::Structural;
 
-/// Puts the defaults of the schema into an object: on its way in, and when it is read from the store. A null that may
-/// not be null counts as absent. True when anything has changed.
+/// Sets the defaults of the schema in an object: on its way in, and when it is read from the store. A forbidden null
+/// counts as absent. True when anything has changed.
 pub fn set_defaults(value: &mut Value, schema: &Structural) -> bool {
     let mut changed = false;
     match value {

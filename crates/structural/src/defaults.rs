@@ -182,7 +182,7 @@ impl Walk<'_, '_> {
             return;
         }
         let Some(rules) = Rules::new(schema, place.is_root) else { return };
-        // As an update that changes nothing, and as a value that is new.
+        // The rules run for an update that changes nothing, and for a new value.
         let mut left = self.run(&rules, default, Some(default), path);
         if self.errors.len() == before {
             left = left.min(self.run(&rules, default, None, path));

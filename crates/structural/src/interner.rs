@@ -24,7 +24,7 @@ pub struct Interner {
 
 #[derive(Debug)]
 struct Table<T> {
-    /// Of two things with one hash the first is found, the other is not shared.
+    /// Entries by hash. Of two with the same hash only the first is shared.
     by_hash: HashMap<u64, Weak<T>>,
     /// The number of entries from which on dead ones are removed.
     sweep_at: usize,

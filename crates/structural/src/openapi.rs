@@ -104,7 +104,7 @@ impl Published<'_> {
         root
     }
 
-    /// Says which kind a definition is of and what its objects can be selected by.
+    /// Adds the kind of a definition, and the selectable fields of its objects.
     fn extend(&self, definition: &mut Value, kind: &Text) {
         let names = [("group", &self.kind.group), ("kind", kind), ("version", &self.kind.version)];
         let kind: Object = names.into_iter().map(|(name, text)| (name, text.clone())).collect();
@@ -211,7 +211,7 @@ fn is_nothing(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Says of numbers or texts that they are either.
+/// Adds the alternatives of int-or-string values.
 fn unfold(out: &mut Object) {
     if out.get(INT_OR_STRING).and_then(Value::as_bool) != Some(true) {
         return;
@@ -258,7 +258,7 @@ fn simplify(out: &mut Object, schema: &Value) -> bool {
     drops_below
 }
 
-/// Says of embedded resources what every resource has.
+/// Adds the fields of every resource to embedded ones.
 fn embed(schema: &mut Value, form: Form) {
     let Some(object) = schema.as_object_mut() else { return };
     for name in ["items", "additionalProperties"] {

@@ -1,4 +1,4 @@
-//! From `openAPIV3Schema`, as a decoded definition holds it, to a tree of nodes.
+//! Parsing of `openAPIV3Schema`, as a decoded definition holds it, to a tree of nodes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum Unsupported {
     PreserveFalse,
 }
 
-/// Tells whether [`Structural::parse`] can read a schema, without making one.
+/// Checks that [`Structural::parse`] can read a schema, without making one.
 ///
 /// # Errors
 /// As there.

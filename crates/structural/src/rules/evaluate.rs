@@ -201,7 +201,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tells that a rule does not hold.
+    /// Reports that a rule does not hold.
     #[expect(clippy::too_many_arguments, reason = "all of them are of the one rule")]
     fn refuse(
         &mut self,
