@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{FIRST_PAUSE, LONGEST_PAUSE, RESTARTS, STABLE, message};
 
-/// So many beginnings, each soon after the one before, are no accident any more.
+/// So many restarts, each soon after the one before, are no accident any more.
 const OFTEN: u32 = 3;
 
 /// Tasks that have panicked, until they go on well or end.
@@ -18,7 +18,7 @@ static UNSTABLE: Mutex<BTreeMap<u64, Unstable>> = Mutex::new(BTreeMap::new());
 
 struct Unstable {
     name: &'static str,
-    /// Beginnings none of which lasted.
+    /// Restarts none of which lasted.
     restarts: u32,
     /// The time of the last start, or of the next one.
     begun: Instant,
