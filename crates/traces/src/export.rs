@@ -20,7 +20,7 @@ use tower::service_fn;
 
 use crate::convert::request;
 
-/// As many spans wait at most, and as many are sent at once: what Go's batch processor has.
+/// At most so many spans wait, and so many are sent at once: the values of Go's batch processor.
 const QUEUE: usize = 2048;
 const BATCH: usize = 512;
 /// The time that the first span of a batch waits for others.
@@ -150,7 +150,7 @@ async fn send(
 async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
     match spans.recv().await {
         Some(span) => batch.push(span),
-        // Nobody is left who could send any.
+        // No sender is left.
         None => std::future::pending().await,
     }
     let until = Instant::now() + PATIENCE;
