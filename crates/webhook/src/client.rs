@@ -59,7 +59,7 @@ pub enum WebhookError {
     /// There was no answer: `Post "https://...": dial tcp ...`.
     #[error("{message}")]
     Connection { message: String, reset: bool },
-    /// There was none within the time for it.
+    /// There was no answer within the time for it.
     #[error("{message}")]
     TimedOut { message: String },
     /// The answer was that something is wrong.

@@ -71,7 +71,7 @@ impl Target {
         self.own.is_some()
     }
 
-    /// Nobody else gets the credential: neither another server nor a proxy in between.
+    /// Lets only this server get the credential: neither another server nor a proxy in between.
     #[must_use]
     pub fn as_itself(self, itself: Itself) -> Self {
         Self {

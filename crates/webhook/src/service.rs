@@ -9,7 +9,7 @@ use http::Uri;
 
 use crate::itself::Itself;
 
-/// Tells where a service of the cluster is reached.
+/// Resolves the addresses of the cluster's services.
 pub trait ServiceResolver: fmt::Debug + Send + Sync {
     /// The `host:port` to dial for a port of a service, or in Go's words why there is none. Called for each connection,
     /// or for each request: it answers from memory.

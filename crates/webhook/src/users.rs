@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::kubeconfig::{KubeconfigError, credentials, read, tree};
 use crate::target::{Credential, Identity};
 
-/// As whom servers are called.
+/// The credentials for calls to servers.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     by_name: HashMap<String, (Option<Identity>, Credential)>,
