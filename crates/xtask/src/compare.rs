@@ -123,7 +123,7 @@ impl Operation {
     }
 }
 
-/// Of an even number of values the greater of the two in the middle.
+/// The median; of an even number of values the greater of the two in the middle.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

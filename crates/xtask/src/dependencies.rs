@@ -67,7 +67,7 @@ fn list(rules: &str, name: &str) -> Vec<String> {
     inside.filter_map(|line| Some(line.split('#').next()?.split('"').nth(1)?.to_owned())).collect()
 }
 
-/// Everything comes from the public registry, and as the lock file knows it: nothing from git or elsewhere.
+/// Checks that every package comes from the public registry, as the lock file has it: none from git or elsewhere.
 fn sources(lock: &str) -> Findings {
     let mut findings = Findings::new();
     for package in lock.split("[[package]]").skip(1) {

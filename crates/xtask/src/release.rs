@@ -105,7 +105,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets cargo commands use a server that counts.
+/// Runs cargo commands with an instrumented server.
 struct Training<'t> {
     server: PathBuf,
     root: &'t Path,

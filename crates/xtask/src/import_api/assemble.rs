@@ -13,7 +13,7 @@ use super::openapi::{Definition, Definitions};
 use super::protobuf::{Messages, ProtoField, ProtoTy};
 use super::special::special;
 
-/// Everything that is known.
+/// The sources of the tables.
 pub(crate) struct Sources<'a> {
     pub(crate) openapi: &'a Definitions,
     pub(crate) protobuf: &'a Messages,
@@ -125,7 +125,7 @@ impl Assembler<'_> {
                 }
             }
         }
-        // Whatever is new must say so in its documents.
+        // New definitions take their kinds from the documents.
         for (name, definition) in self.openapi.iter() {
             if name.rsplit_once('.').is_none_or(|(owner, _)| owner != package) {
                 continue;

@@ -143,7 +143,7 @@ fn read_package(folder: &Path) -> Result<Package, String> {
     Ok(package)
 }
 
-/// In which kind of block a line stands.
+/// The block of a line.
 enum Block {
     None,
     Imports,
