@@ -28,7 +28,7 @@ pub struct Subject {
 
 impl MatchConditionMetrics {
     /// # Errors
-    /// Where the registry has the families already.
+    /// If the registry has the families already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const LABELS: [&str; 4] = ["name", "kind", "type", "operation"];
         let name = |name: &str| format!("apiserver_admission_match_condition_{name}");

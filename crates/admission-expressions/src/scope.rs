@@ -87,7 +87,7 @@ impl<'a> Scope<'a> {
     /// The result of an expression, or what went wrong with it in kube-apiserver's words.
     ///
     /// # Errors
-    /// Where it, or the variables that it is the first to use, cost more than the budget has left.
+    /// If it, or the variables that it is the first to use, cost more than the budget has left.
     pub fn evaluate(
         &'a self,
         expression: &'a Expression,
