@@ -14,7 +14,7 @@ pub struct MutatingMetrics {
 
 impl MutatingMetrics {
     /// # Errors
-    /// Where the registry has the families already.
+    /// If the registry has the families already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const LABELS: [&str; 3] = ["policy", "policy_binding", "error_type"];
         let checks = Opts::new(

@@ -14,7 +14,7 @@ pub struct ValidatingMetrics {
 
 impl ValidatingMetrics {
     /// # Errors
-    /// Where the registry has the families already.
+    /// If the registry has the families already.
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         const LABELS: [&str; 4] = ["policy", "policy_binding", "error_type", "enforcement_action"];
         let checks = Opts::new(
