@@ -10,7 +10,7 @@ use binnacle_scheme::Kinds;
 /// The group of webhooks and policies, beside whose kinds manifests may be lists of any objects.
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// How deep lists may stand in lists.
+/// The limit of lists within lists.
 const MAX_DEPTH: usize = 32;
 
 /// An object of a document, with its kind.
@@ -49,7 +49,7 @@ pub(crate) fn objects(text: &[u8], kinds: &dyn Kinds, scheme: &str) -> Result<Ve
 
 fn collect(text: &[u8], kinds: &dyn Kinds, scheme: &str, depth: usize, found: &mut Vec<Object>) -> Result<(), String> {
     let limits = Limits::default();
-    // Whatever begins as JSON does is JSON.
+    // A text that begins with a brace is JSON.
     let is_json = text.starts_with(b"{");
     let (api_version, kind) = named(text, is_json, &limits)?;
     let version = GroupVersion::parse(&api_version).filter(|version| is_known(version, &kind));
@@ -85,7 +85,7 @@ fn is_known(version: &GroupVersion, kind: &str) -> bool {
     version.group == GROUP || version.group.is_empty() && version.version == "v1" && ["List", "Status"].contains(&kind)
 }
 
-/// What a document says that it is: API version and kind.
+/// The API version and kind that a document names.
 fn named(text: &[u8], is_json: bool, limits: &Limits) -> Result<(String, String), String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let (api_version, kind) = if is_json {

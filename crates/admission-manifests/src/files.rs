@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 /// The most that the files of one directory hold together.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What is in the files of a directory.
+/// The contents of the files of a directory.
 pub(crate) struct Read {
     /// In the order of the files' names.
     pub(crate) documents: Vec<Document>,
@@ -24,7 +24,7 @@ pub(crate) struct Document {
     pub(crate) text: Vec<u8>,
 }
 
-/// How the files of a directory look from outside.
+/// The names, times and lengths of the files of a directory.
 pub(crate) type Look = Vec<(String, Option<SystemTime>, u64)>;
 
 /// Reads the files whose names end as those of YAML and JSON do; directories in it are passed over.
@@ -63,7 +63,7 @@ pub(crate) fn read(directory: &Path) -> Result<Read, String> {
     Ok(Read { documents, hash })
 }
 
-/// What differs once a file has come, gone or changed.
+/// Returns a look, which differs once a file has come, gone or changed.
 pub(crate) fn look(directory: &Path) -> io::Result<Look> {
     let look = |name: String| {
         let found = std::fs::metadata(directory.join(&name)).ok();
@@ -123,7 +123,7 @@ mod tests {
             ("", &[][..]),
             ("  \n\n \n", &[]),
             ("a: 1", &["a: 1"]),
-            // A line that separates from nothing belongs to what follows.
+            // A separator at the beginning belongs to the document below it.
             ("---\na: 1\n", &["---\na: 1"]),
             ("a: 1\n---\nb: 2\n---\n", &["a: 1", "b: 2"]),
             ("a: 1\n--- # next\n\n---\nb: 2\n", &["a: 1", "b: 2"]),

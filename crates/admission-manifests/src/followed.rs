@@ -14,22 +14,22 @@ use crate::metrics::Metrics;
 use crate::sort::{Manifests, StoredTypes};
 use crate::{LoadError, Loaded, load};
 
-/// How often it is asked whether the files look as before.
+/// The interval at which the look of the files is compared with the one before.
 const LOOK: Duration = Duration::from_secs(1);
-/// After so many times they are read even if they do.
+/// After so many looks they are read even if they look as before.
 const READ_ANYWAY: u32 = 60;
 
-/// Puts what was read into force.
+/// Puts loaded objects into force.
 type PutInForce = dyn Fn(&Loaded) + Send + Sync;
 
-/// A directory that a plugin was told.
+/// The directory of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     pub sort: Manifests,
     pub path: PathBuf,
 }
 
-/// A directory, and what it said last.
+/// A directory, and the state of its last reading.
 pub struct Followed {
     directory: Directory,
     types: StoredTypes,
@@ -46,10 +46,10 @@ struct State {
 }
 
 impl Followed {
-    /// Reads the directory for the first time, and puts what it says into force.
+    /// Reads the directory for the first time, and puts its objects into force.
     ///
     /// # Errors
-    /// Where a manifest is wrong: a server does not start with less than it was told.
+    /// For wrong manifests: a server does not start with a part of them.
     pub fn begin(
         directory: Directory,
         types: StoredTypes,
@@ -112,7 +112,7 @@ impl Followed {
         }
     }
 
-    /// What the files say, if they look otherwise than before or are to be read anyway.
+    /// The loaded files, if their look has changed or a read is due.
     fn read(&self, before: Option<&Look>, is_due: bool) -> Option<(Option<Look>, Result<Loaded, String>)> {
         let Directory { sort, path } = &self.directory;
         let now = look(path).ok();

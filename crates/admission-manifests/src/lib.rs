@@ -1,9 +1,8 @@
 //! Webhooks and policies of admission that stand in files of the server (`staticManifestsDir`, KEP-5793): they are in force
-//! before the first request, nobody can take them away through the API, and they are asked about the objects that configure
-//! admission too.
+//! before the first request, cannot be removed through the API, and also cover the objects that configure admission.
 //!
-//! [`load`] reads a directory and judges what is in it; [`Followed`] does so again whenever it changes, and leaves in force
-//! what there was when it is wrong.
+//! [`load`] reads and validates a directory; [`Followed`] does so again whenever it changes, and keeps the former
+//! objects in force when it is wrong.
 
 mod documents;
 mod files;
@@ -21,14 +20,14 @@ pub use followed::{Directory, Followed};
 pub use metrics::Metrics;
 pub use sort::{Manifests, StoredTypes};
 
-/// What a directory says.
+/// The objects of a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// Webhook configurations or policies, by name.
     pub objects: Vec<Value>,
     /// The bindings of policies, by name.
     pub bindings: Vec<Value>,
-    /// Tells one state of the files from another; empty without any.
+    /// The hash of the files; empty without any.
     pub hash: String,
 }
 

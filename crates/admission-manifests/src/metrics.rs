@@ -1,4 +1,4 @@
-//! What came of directories that changed, under kube-apiserver's names.
+//! Counters of reloaded directories, under kube-apiserver's names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Metrics {
     config: IntGaugeVec,
     /// The hash of this server's name.
     server: String,
-    /// What `config` says now.
+    /// The hashes that `config` shows now.
     told: Arc<Mutex<HashMap<Manifests, String>>>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use binnacle_features::Features;
 use binnacle_scheme::StoredType;
 
-/// What a directory holds.
+/// The kinds of objects that a directory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Manifests {
     MutatingWebhooks,
@@ -14,11 +14,11 @@ pub enum Manifests {
     ValidatingPolicies,
 }
 
-/// How the kinds that manifests may be of are read and judged.
+/// The types of manifests as the server stores them, to read and validate manifests by.
 #[derive(Clone)]
 pub struct StoredTypes {
     types: Arc<[StoredType]>,
-    /// The feature gates of the server, which decide what is valid.
+    /// The feature gates of the server, for validation.
     pub(crate) features: Arc<Features>,
 }
 
@@ -26,7 +26,7 @@ impl Manifests {
     pub const ALL: [Self; 4] =
         [Self::MutatingWebhooks, Self::ValidatingWebhooks, Self::MutatingPolicies, Self::ValidatingPolicies];
 
-    /// The plugin that is told the directory.
+    /// The plugin whose directory it is.
     pub fn plugin(self) -> &'static str {
         match self {
             Self::MutatingWebhooks => "MutatingAdmissionWebhook",
@@ -59,7 +59,7 @@ impl Manifests {
         if self.binding().is_some() { "policy" } else { "webhook" }
     }
 
-    /// Where kube-apiserver registers the kinds that it reads: part of its messages about others.
+    /// The place where kube-apiserver registers the kinds that it reads: part of its messages about others.
     pub(crate) fn scheme(self) -> &'static str {
         match self {
             Self::MutatingWebhooks | Self::ValidatingWebhooks => {

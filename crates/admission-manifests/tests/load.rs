@@ -1,4 +1,4 @@
-//! Directories of manifests, with what kube-apiserver says of each.
+//! Directories of manifests, with kube-apiserver's result for each.
 
 use binnacle_admission_manifests::{Loaded, Manifests, StoredTypes, load};
 use binnacle_builtin::Releases;
@@ -21,7 +21,7 @@ fn types() -> StoredTypes {
     StoredTypes::new(types, Default::default())
 }
 
-/// What is read of files, or what is wrong with them, with `DIR` for the directory.
+/// The loaded objects of files, or the error, with `DIR` for the directory.
 fn read(sort: Manifests, files: &[(&str, &str)]) -> Result<Loaded, String> {
     let directory = TempDir::new().expect("a directory");
     for (name, text) in files {
@@ -74,7 +74,7 @@ fn what_is_read() {
                     m.static.k8s.io}, spec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], \
                     apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}, mutations: [{patchType: JSONPatch, \
                     jsonPatch: {expression: \"[JSONPatch{op: 'remove', path: '/data'}]\"}}]}}";
-    // It begins as JSON does.
+    // It begins with a brace, as JSON does.
     let why = read(MutatingPolicies, &[("a.yaml", mutating)]).unwrap_err();
     assert!(why.starts_with("error loading DIR/a.yaml: couldn't get version/kind; json parse error: "), "{why}");
     let policies = read(MutatingPolicies, &[("a.yaml", &format!("# yaml\n{mutating}"))]).unwrap();

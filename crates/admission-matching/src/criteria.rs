@@ -22,7 +22,7 @@ pub struct Criteria {
     objects: Result<LabelSelector, String>,
 }
 
-/// As what a request matches: itself, or the same in another version.
+/// The resource and kind as which a request matches: its own, or those of an equivalent version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matched {
     pub resource: GroupVersionResource,
@@ -30,7 +30,7 @@ pub struct Matched {
 }
 
 impl Criteria {
-    /// Those of one of the `webhooks` of a configuration.
+    /// The criteria of one of the `webhooks` of a configuration.
     pub fn of_webhook(webhook: &Value) -> Self {
         Self { empty_is_all: false, ..Self::of(webhook, "rules") }
     }
@@ -52,18 +52,18 @@ impl Criteria {
         }
     }
 
-    /// As what a request matches, if it does. The objects are null where there are none.
+    /// Returns the resource and kind as which a request matches, if it does. Absent objects are null.
     ///
     /// Errors: 404 when the request's namespace, whose labels count, does not exist; 500 when it cannot be read or a
-    /// selector is none.
+    /// selector is invalid.
     pub async fn matches(
         &self,
         subject: &Subject<'_>,
         object: &Value,
         old: Option<&Value>,
     ) -> Result<Option<Matched>, Status> {
-        // No order matters to what comes out, since errors of selectors count for what matches otherwise: what costs least
-        // is asked first.
+        // The order does not change the result, since errors of selectors count only where everything else matches: the
+        // cheapest check comes first.
         let Some(matched) = self.matches_rules(subject) else { return Ok(None) };
         if self.objects.as_ref().is_ok_and(|selector| !subject.has_labels(selector, object, old)) {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Criteria {
         self.first_of(&self.rules, subject)
     }
 
-    /// The request itself is compared with all rules before what is equivalent to it is.
+    /// Compares the request itself with all rules, and then its equivalents.
     fn first_of(&self, rules: &[Rule], subject: &Subject<'_>) -> Option<Matched> {
         let attributes = subject.attributes;
         let named = rules.iter().filter(|rule| rule.asks(attributes.operation) && rule.has_name(&attributes.name));
@@ -101,7 +101,7 @@ impl Criteria {
         pairs.find(|(rule, other)| rule.matches(attributes, &other.resource)).map(|(_, other)| other.clone())
     }
 
-    /// True for what may match any resource.
+    /// True where the rules may match any resource.
     pub(crate) fn is_for_all(&self, operation: Operation) -> bool {
         let all = self.asking(operation).any(|rule| rule.plurals().is_none());
         all || (self.rules.is_empty() && self.empty_is_all)

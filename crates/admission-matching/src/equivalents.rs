@@ -33,7 +33,7 @@ pub(crate) fn of(attributes: &Attributes, snapshot: &Snapshot) -> Vec<Matched> {
     found
 }
 
-/// Where the objects of a resource are kept.
+/// The storage prefix of a resource's objects.
 fn place(description: &ResourceDescription) -> &str {
     description.storage.as_ref().map_or(&description.plural, |storage| &storage.key_prefix)
 }

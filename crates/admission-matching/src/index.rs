@@ -12,12 +12,12 @@ use crate::rules::{OPERATIONS, place};
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     by_plural: [HashMap<Text, Vec<usize>>; OPERATIONS.len()],
-    /// Those that are for any resource.
+    /// The criteria that match any resource.
     for_all: [Vec<usize>; OPERATIONS.len()],
 }
 
 impl Index {
-    /// Of criteria in their order.
+    /// An index of criteria in their order.
     pub fn new<'c>(criteria: impl IntoIterator<Item = &'c Criteria>) -> Self {
         let mut index = Self::default();
         for (at, criteria) in criteria.into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Which requests a webhook or an admission policy is for, and the objects of a request in the version that it asks for.
+//! Matching of requests with webhooks and admission policies, and the objects of a request in the version that each of
+//! them asks for.
 //!
 //! [`Criteria`] are the rules and selectors of one of them, compiled once; a [`Subject`] is one request, which all of them
 //! are compared with; an [`Index`] finds those that come into question without looking at the others.
@@ -17,8 +18,8 @@ pub use versions::Versioned;
 
 use binnacle_registry::admission::Attributes;
 
-/// True for objects that no webhook and no policy is asked about: those that configure them. Who breaks the cluster with one
-/// must be able to mend it.
+/// True for objects that no webhook and no policy applies to: those that configure them, so that a cluster that one of
+/// them broke can be mended.
 pub fn is_exempt(attributes: &Attributes) -> bool {
     const KINDS: [&str; 6] = [
         "ValidatingWebhookConfiguration",

@@ -18,7 +18,7 @@ pub(crate) struct Rule {
     /// Plural and subresource of each.
     resources: Vec<(Text, Text)>,
     scope: Scope,
-    /// Of objects; empty for all. Webhooks do not have it.
+    /// The names of objects; empty for all. Webhooks do not have them.
     names: Vec<Text>,
 }
 
@@ -27,7 +27,7 @@ enum Scope {
     All,
     Namespaced,
     Cluster,
-    /// A word that is none: nothing is in it.
+    /// An unknown word: nothing is in this scope.
     Unknown,
 }
 
@@ -100,7 +100,7 @@ impl Rule {
         }
     }
 
-    /// True for rules that ask about an operation, whatever the resource.
+    /// True for rules that cover an operation, for any resource.
     pub(crate) fn asks(&self, operation: Operation) -> bool {
         self.operations[place(operation)]
     }

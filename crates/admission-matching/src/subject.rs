@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use crate::criteria::Matched;
 use crate::equivalents;
 
-/// What is found out of a request for one webhook or policy is there for the next.
+/// One request. Everything computed for one webhook or policy is kept for the next.
 pub struct Subject<'a> {
     pub attributes: &'a Attributes,
     pub(crate) snapshot: Arc<Snapshot>,
@@ -22,7 +22,7 @@ pub struct Subject<'a> {
     equivalents: OnceLock<Vec<Matched>>,
     /// True once a custom object was accepted with fields that its schema does not know.
     pub(crate) had_unknown_fields: AtomicBool,
-    /// Of the request's namespace.
+    /// The labels of the request's namespace.
     labels: OnceCell<Labels>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Subject<'a> {
         self.snapshot.kinds()
     }
 
-    /// The request as what it is.
+    /// The request's own resource and kind.
     pub(crate) fn itself(&self) -> Matched {
         Matched { resource: self.attributes.resource.clone(), kind: self.attributes.kind.clone() }
     }
@@ -85,7 +85,7 @@ impl<'a> Subject<'a> {
         if selector.is_everything() {
             return Ok(true);
         }
-        // The cache does not know yet what a namespace is about to become.
+        // The cache does not have the new labels of a namespace that is being written.
         let written = matches!(attributes.operation, Operation::Create | Operation::Update);
         if is_namespace && attributes.subresource.is_empty() && written {
             return Ok(selects(selector, object));

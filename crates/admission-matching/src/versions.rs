@@ -33,7 +33,7 @@ impl Subject<'_> {
             None => None,
         };
         let mut object = self.in_version(kind, object).await?;
-        // What was reset is missing, and some of it is always written: `status: {}`.
+        // Fields that a strategy has reset are absent, but some are always written: `status: {}`.
         if let Some(message) = self.built_in(kind).filter(|_| !object.is_null()) {
             canonical::canonicalize(object.to_mut(), message);
         }
@@ -80,7 +80,7 @@ impl Subject<'_> {
     }
 
     /// A changed object in the version of `kind` as plugins have it again: decoded by the schema of that version, which drops
-    /// what it does not know, with defaults, in the version of `original`.
+    /// unknown fields, with defaults, in the version of `original`.
     ///
     /// Errors: 500 when it is not of that kind or cannot be converted.
     pub async fn accept(&self, kind: &GroupVersionKind, changed: Value, original: &Value) -> Result<Value, Status> {
@@ -97,7 +97,7 @@ impl Subject<'_> {
             self.check_version(&changed, kind, original.str_at(&["apiVersion"]))?;
             let mut object = changed.clone();
             if let Some(metadata) = object.get_mut("metadata").filter(|metadata| metadata.as_object().is_none()) {
-                // What the server would put there cannot be put there, and what is there cannot be told.
+                // The server cannot set system metadata in it, and cannot read any.
                 if self.attributes.operation == Operation::Create {
                     return Err(Status::internal("system metadata was not initialized"));
                 }
@@ -128,8 +128,8 @@ impl Subject<'_> {
     }
 }
 
-/// Metadata loses members that are not of their type, but owners are judged before: what is no text in one of them is an
-/// empty text then, which no owner may have.
+/// Coercion drops members of a wrong type from the metadata, but owners are validated before: a member that should be a
+/// text becomes an empty one, which no owner may have.
 fn restore_untyped_owners(changed: &Value, object: &mut Value) {
     const PATH: [&str; 2] = ["metadata", "ownerReferences"];
     const TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
@@ -158,7 +158,7 @@ fn same_but_metadata(one: &Value, other: &Value) -> bool {
             .all(|(name, member)| name == "metadata" || one.get(name).is_some_and(|fitting| fitting == member))
 }
 
-/// A new custom object has no generation yet, but what is read from the store always has one.
+/// A new custom object has no generation yet, but an object read from the store always has one.
 fn with_generation_of(original: &Value, mut object: Value) -> Value {
     const PATH: [&str; 2] = ["metadata", "generation"];
     if original.at(&PATH).is_none()

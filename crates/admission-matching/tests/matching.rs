@@ -94,7 +94,7 @@ fn rule(groups: &str, versions: &str, resources: &str) -> Value {
     })
 }
 
-/// As what a request matches; `404` and the like for errors.
+/// The resource and kind as which a request matches; `404` and the like for errors.
 async fn matched(criteria: &Criteria, attributes: &Attributes, object: &Value, old: Option<&Value>) -> String {
     let catalog = catalog();
     let subject = Subject::new(attributes, &catalog, &OneNamespace);
@@ -217,7 +217,7 @@ async fn selectors() {
         (equal("team", "x"), all(), &pod, &plain, None, true),
         (equal("team", "y"), all(), &pod, &plain, None, false),
         (equal("team", "y"), all(), &node, &plain, None, true),
-        // A namespace is judged by what it is about to be.
+        // A namespace is matched by its new labels.
         (equal("app", "web"), all(), &namespace, &labelled, None, true),
         (equal("team", "x"), all(), &namespace, &labelled, None, false),
         (Value::Null, all(), &pod, &plain, None, false),
@@ -235,7 +235,7 @@ async fn selectors() {
         (equal("team", "x"), all(), &elsewhere, "404"),
         (broken.clone(), all(), &pod, "500"),
         (all(), broken.clone(), &pod, "500"),
-        // Errors count for what matches otherwise.
+        // Errors count where everything else matches.
         (equal("team", "x"), equal("app", "db"), &elsewhere, "no"),
         (broken, all(), &node, "/v1/nodes v1/Node"),
     ] {

@@ -1,4 +1,4 @@
-//! All plugins as one: the order in which they are asked, and which of them are.
+//! The chain of plugins: those that are enabled, in their order.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +13,8 @@ use crate::metrics::{Metrics, Part, PluginMetrics, StepMetrics};
 use crate::plugin::{Plugin, Request, Stage};
 use crate::reinvocation::Reinvocation;
 
-/// All plugins of kube-apiserver in the order in which they are asked, whether they are here or not: other plugins are
-/// put in between by their names, and flags may name what is not built.
+/// All plugins of kube-apiserver in the order in which they are asked, built here or not: other crates' plugins are put
+/// in between by their names, and flags may name plugins that are not built.
 pub const ORDER: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -59,8 +59,8 @@ pub const ORDER: &[&str] = &[
     "AlwaysDeny",
 ];
 
-/// Those of [`ORDER`] that are only asked when a flag says so. NodeRestriction is not among them, as it is in the
-/// reference: without it the node authorizer, which is asked by default, holds kubelets to little.
+/// The plugins of [`ORDER`] that only a flag enables. NodeRestriction is not among them, as it is in kube-apiserver:
+/// without it the node authorizer, which is on by default, restricts kubelets little.
 const OFF_BY_DEFAULT: &[&str] = &[
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -77,7 +77,7 @@ const OFF_BY_DEFAULT: &[&str] = &[
     "AlwaysDeny",
 ];
 
-/// Whether a plugin of [`ORDER`] is asked unless a flag says otherwise.
+/// Returns true if a plugin of [`ORDER`] is enabled by default.
 pub fn is_default(name: &str) -> bool {
     !OFF_BY_DEFAULT.contains(&name)
 }
@@ -105,7 +105,7 @@ struct MeasuredPlugin {
     metrics: PluginMetrics,
 }
 
-/// Tells how long the plugins take, one after the other and all together.
+/// Measures the time of the plugins, one after the other and all together.
 struct Watch<'a> {
     steps: &'a StepMetrics,
     stage: Stage,
@@ -134,7 +134,7 @@ impl Chain {
         self.plugins.iter().map(|asked| asked.plugin.name())
     }
 
-    /// Those that have something to say of a request, one after the other; the rest is counted on the way.
+    /// The plugins that handle a request, one after the other; the others are counted on the way.
     fn asked<'a>(
         &'a self,
         stage: Stage,
@@ -156,7 +156,7 @@ impl Chain {
 }
 
 impl Watch<'_> {
-    /// A plugin has answered. What it refuses is refused by all.
+    /// Counts a plugin's answer. A refusal counts for the whole step too.
     fn answered(&mut self, metrics: &PluginMetrics, answer: Result<(), Status>) -> Result<(), Status> {
         let now = Instant::now();
         metrics.observe(self.part(answer.is_err()), now - self.last);
@@ -270,7 +270,7 @@ mod tests {
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let value = |line: &str| text.lines().find_map(|l| l.strip_prefix(line)).map(|value| value.trim().to_owned());
         for (name, operation, rejected, stage, want) in [
-            // Whatever the request is about.
+            // For requests of any resource.
             ("LimitRanger", "CREATE", false, "admit", Some("1")),
             ("LimitRanger", "CREATE", false, "validate", Some("1")),
             ("LimitRanger", "UPDATE", false, "validate", Some("1")),
@@ -278,7 +278,7 @@ mod tests {
             ("PodSecurity", "CREATE", false, "admit", None),
             ("PodSecurity", "CREATE", true, "validate", Some("1")),
             ("PodSecurity", "UPDATE", false, "validate", Some("1")),
-            // Behind the refusal nobody was asked.
+            // No plugin is called after a refusal.
             ("ResourceQuota", "CREATE", false, "validate", None),
             ("ResourceQuota", "UPDATE", false, "validate", Some("1")),
             ("PersistentVolumeClaimResize", "CREATE", false, "validate", None),
@@ -299,7 +299,8 @@ mod tests {
         let metrics = Metrics::fresh();
         let plugins = crate::all(lookup, &authorizer, &crate::Options::default(), &metrics);
         let chain = Chain::new(plugins, &metrics).expect("all have a place");
-        // Who is to be asked about images is not known here, and those of webhooks and policies are other crates'.
+        // ImagePolicyWebhook needs settings that are missing here, and those of webhooks and policies are other
+        // crates'.
         const ELSEWHERE: [&str; 5] = [
             "ImagePolicyWebhook",
             "MutatingAdmissionPolicy",

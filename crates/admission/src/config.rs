@@ -1,4 +1,4 @@
-//! The file of `--admission-control-config-file`: what plugins are told, in it or in files that it names.
+//! The file of `--admission-control-config-file`: the configurations of plugins, in it or in files that it names.
 
 use std::path::{Path, PathBuf};
 
@@ -109,7 +109,7 @@ const OLD_QUOTA: Format = Format {
     ..QUOTA
 };
 
-/// What both plugins of webhooks are told.
+/// The configuration of both plugins of webhooks.
 const WEBHOOKS: Format = Format {
     group: "apiserver.config.k8s.io",
     versions: &["v1"],
@@ -118,7 +118,7 @@ const WEBHOOKS: Format = Format {
     fields: |_| vec![text("kubeConfigFile"), text(MANIFESTS)],
 };
 
-/// What the plugin ValidatingAdmissionPolicy is told.
+/// The configuration of the plugin ValidatingAdmissionPolicy.
 const VALIDATING_POLICIES: Format = Format {
     kind: "ValidatingAdmissionPolicyConfiguration",
     scheme: "pkg/admission/plugin/policy/config/config.go:32",
@@ -133,8 +133,8 @@ const MANIFESTS: &str = "staticManifestsDir";
 
 const SELECTORS: &str = "podNodeSelectorPluginConfig";
 
-/// What the file says of the plugins that are asked, put into `options`. Plugins that must be told something are asked
-/// for it, file or not.
+/// Reads the file's parts for the enabled plugins into `options`. Plugins that must have a configuration are asked for
+/// it, file or not.
 pub fn configure(
     file: Option<&Path>,
     is_asked: &dyn Fn(&str) -> bool,
@@ -207,7 +207,7 @@ impl Said {
         let (tree, _) = yaml::parse(&text, &Limits::default()).map_err(|error| malformed(error.to_string()))?;
         let unnamed = tree.str_at(&["kind"]).is_empty() || tree.str_at(&["apiVersion"]).is_empty();
         if unnamed && tree.get(SELECTORS).is_some() {
-            // How it was written before it was an object.
+            // The format from before it was an object.
             return Ok(Self { plugins: vec![("PodNodeSelector".to_owned(), None, Some(text))] });
         }
         let file = either(FILE, OLD_FILE, &tree).read(&text).map_err(|error| malformed(error.to_string()))?;
@@ -236,7 +236,7 @@ impl Said {
     }
 }
 
-/// What cannot be read of it counts as not said, as in kube-apiserver.
+/// Unreadable members count as absent, as in kube-apiserver.
 fn node_selectors(text: &[u8]) -> NodeSelectors {
     let tree = yaml::parse(text, &Limits::default()).map(|(tree, _)| tree).unwrap_or_default();
     let members = tree.object_at(&[SELECTORS]).into_iter().flat_map(Object::iter);
@@ -249,7 +249,7 @@ fn either(new: Format, old: Format, file: &Value) -> Format {
     if group == Some(old.group) { old } else { new }
 }
 
-/// As whom webhooks are called, and where others than those of the API stand.
+/// The credentials for webhooks, and the directory of those that stand in files.
 fn webhooks(text: &[u8], features: &Features) -> Result<(Users, Option<PathBuf>), String> {
     let file = WEBHOOKS.read(text).map_err(|error| error.to_string())?;
     let kubeconfig = file.str_at(&["kubeConfigFile"]);
@@ -265,7 +265,7 @@ fn webhooks(text: &[u8], features: &Features) -> Result<(Users, Option<PathBuf>)
     Ok((users, manifests))
 }
 
-/// Where policies stand beside those of the API.
+/// The directory of policies beside those of the API.
 fn policies(text: &[u8], own: &Format, other: &Format, features: &Features) -> Result<Option<PathBuf>, String> {
     let read = own.read(text);
     if read.is_err() && other.read(text).is_ok() {
@@ -274,7 +274,7 @@ fn policies(text: &[u8], own: &Format, other: &Format, features: &Features) -> R
     manifests(&read.map_err(|error| error.to_string())?, features)
 }
 
-/// The directory of manifests that a plugin is told.
+/// The directory of manifests in a plugin's configuration.
 fn manifests(file: &Value, features: &Features) -> Result<Option<PathBuf>, String> {
     let (directory, field) = (file.str_at(&[MANIFESTS]), FieldPath::new(MANIFESTS));
     if directory.is_empty() {

@@ -12,7 +12,7 @@ use binnacle_watchcache::Entry;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// How many objects of a kind are kept. When there are more, the kind begins anew.
+/// The number of objects of a kind that are kept. When there are more, the kind begins anew.
 const MOST: usize = 512;
 
 /// Decoded objects of one kind.
@@ -21,10 +21,10 @@ pub struct Decoded(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// As which the kind was served: what a new definition makes of the same bytes can be something else.
+    /// The resource of the kind when it was decoded: a new definition can decode the same bytes to another object.
     resource: Weak<Resource>,
-    /// By path, with the bytes that it was decoded from. What an object has become since is told by its revision and by
-    /// where its bytes are: a store that was restored gives revisions again.
+    /// The objects by path, each with its revision and the bytes that it was decoded from. A changed object has another
+    /// revision or other bytes in memory: a restored store gives revisions again.
     objects: HashMap<Text, (Revision, Bytes, Arc<Value>)>,
 }
 

@@ -1,6 +1,6 @@
 //! Admission control: the built-in plugins of kube-apiserver, one file each, and the order in which they are asked.
 //!
-//! A plugin sees objects in their storage version and asks for what else it must know through [`Lookup`].
+//! A plugin sees objects in their storage version and looks up others through [`Lookup`].
 
 mod chain;
 mod config;

@@ -1,4 +1,4 @@
-//! What plugins may look up beside the object at hand.
+//! Objects that plugins may look up beside the object at hand.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -32,7 +32,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many there are.
+    /// The number of kinds.
     const COUNT: usize = Self::Workload as usize + 1;
 
     /// Group, version and plural name.
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Whether few objects of the kind are asked for again and again.
+    /// True for kinds of which few objects are looked up again and again.
     fn is_settings(self) -> bool {
         match self {
             Self::CsiDriver
@@ -78,16 +78,16 @@ impl Kind {
     }
 }
 
-/// How sure an answer must be.
+/// The freshness of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// As the watch cache knows it, which may lag behind a write that was just acknowledged.
+    /// The state of the watch cache, which may lag behind a write that was just acknowledged.
     Cached,
-    /// With all that was acknowledged before.
+    /// With all writes that were acknowledged before.
     Consistent,
 }
 
-/// What is asked of a namespace with every write into it.
+/// The state of a namespace, which every write into it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceState {
     Absent,
@@ -95,7 +95,7 @@ pub enum NamespaceState {
     Terminating,
 }
 
-/// Which resource the objects of a kind are.
+/// The resource of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     pub plural: Text,
@@ -135,7 +135,7 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>>;
 
-    /// Writes what is used of a quota; 409 when the quota has changed since it was read.
+    /// Writes the usage of a quota; 409 when the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
 
     /// Makes a namespace as the server itself.

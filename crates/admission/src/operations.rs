@@ -1,4 +1,4 @@
-//! For which operations kube-apiserver asks each plugin, whatever the resource is: what it counts depends on that.
+//! The operations for which kube-apiserver calls each plugin, for any resource: its metrics depend on them.
 
 use binnacle_registry::admission::Operation;
 use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
@@ -6,7 +6,7 @@ use binnacle_registry::admission::Operation::{Connect, Create, Delete, Update};
 use crate::plugin::Stage;
 use crate::plugin::Stage::{Mutate, Validate};
 
-/// When a plugin is asked: stages and operations.
+/// The stages and operations in which a plugin is called.
 #[derive(Clone, Copy)]
 pub(crate) struct Registered {
     stages: &'static [Stage],
@@ -64,7 +64,7 @@ const TABLE: &[(&str, &[Stage], &[Operation])] = &[
 ];
 
 impl Registered {
-    /// When a plugin of the table is asked; any other never is.
+    /// The stages and operations of a plugin of the table; none for any other.
     pub(crate) fn of(name: &str) -> Self {
         let found = TABLE.iter().find(|(known, ..)| *known == name);
         found.map_or(Self { stages: &[], operations: &[] }, |(_, stages, operations)| Self { stages, operations })

@@ -1,4 +1,4 @@
-//! What an admission plugin is.
+//! The trait of admission plugins.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use binnacle_schema::Value;
 
 use crate::reinvocation::Reinvocation;
 
-/// When a plugin is asked: before the object is prepared and validated, or after.
+/// The stage of admission: before the object is prepared and validated, or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Mutate,
     Validate,
 }
 
-/// What a plugin is told beside the object itself.
+/// A request, beside the object itself.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub attributes: &'a Attributes,
@@ -33,7 +33,7 @@ pub trait Plugin: Send + Sync + 'static {
     /// The name by which flags and errors call it.
     fn name(&self) -> &'static str;
 
-    /// Whether it has anything to say, from the attributes alone; what follows is not called otherwise.
+    /// True when it handles the request, by its attributes alone; the methods below are not called otherwise.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool;
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -68,12 +68,12 @@ impl<'a> Request<'a> {
         self.notes.warn(text);
     }
 
-    /// Adds an annotation to all audit events that tell of this request.
+    /// Adds an annotation to all audit events of this request.
     pub fn annotate(&self, key: &str, value: impl fmt::Display) {
         self.annotate_from(AuditLevel::Metadata, key, value);
     }
 
-    /// Adds an annotation to the audit events that tell of this request from a level on.
+    /// Adds an annotation to the audit events of this request from a level on.
     pub fn annotate_from(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
         self.notes.annotate(level, key, value);
     }
@@ -105,12 +105,12 @@ pub fn forbidden(attributes: &Attributes, object: &Value, why: impl fmt::Display
     Status::forbidden(&attributes.resource.group_resource(), name, why)
 }
 
-/// Whether a request is for this resource itself, not for one of its subresources.
+/// Returns true if a request is for this resource itself, not for one of its subresources.
 pub(crate) fn is_resource(attributes: &Attributes, group: &str, plural: &str) -> bool {
     attributes.subresource.is_empty() && is_any_of(attributes, group, plural)
 }
 
-/// Whether a request is for this resource or one of its subresources.
+/// Returns true if a request is for this resource or one of its subresources.
 pub(crate) fn is_any_of(attributes: &Attributes, group: &str, plural: &str) -> bool {
     attributes.resource.resource == plural && attributes.resource.group == group
 }

@@ -52,10 +52,10 @@ use crate::lookup::Lookup;
 use crate::metrics::Metrics;
 use crate::plugin::Plugin;
 
-/// What flags say about plugins.
+/// The options of plugins.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The feature gates of the server, and what it allows.
+    /// The feature gates and options of the server.
     pub features: Arc<Features>,
     /// `--default-not-ready-toleration-seconds`.
     pub not_ready_toleration_seconds: i64,
@@ -63,7 +63,7 @@ pub struct Options {
     pub unreachable_toleration_seconds: i64,
     /// EventRateLimit; without any, nothing is limited.
     pub event_limits: Vec<EventLimit>,
-    /// ImagePolicyWebhook, which is only there when it is told whom to ask.
+    /// ImagePolicyWebhook, which only exists when its webhook is configured.
     pub image_policy: Option<ImagePolicySettings>,
     /// ResourceQuota: what may not be used without one.
     pub limited_resources: Vec<LimitedResource>,
@@ -76,7 +76,7 @@ pub struct Options {
     pub mutating_webhook_users: Users,
     /// The same of ValidatingAdmissionWebhook.
     pub validating_webhook_users: Users,
-    /// Directories of webhooks and policies in files, with the plugins that were told them.
+    /// Directories of webhooks and policies in files, with the plugins that they are for.
     pub manifests: Vec<(&'static str, PathBuf)>,
 }
 

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 /// One request's pass, or both of its passes, through the mutating plugins.
 ///
-/// The built-in plugins are asked again as a whole. Webhooks and policies keep here what they did in the first pass and
-/// decide which of them are asked again (`reinvocationPolicy`).
+/// The built-in plugins are all called again. Webhooks and policies keep here the state of their first pass, by which
+/// they decide which of them are called again (`reinvocationPolicy`).
 #[derive(Default)]
 pub struct Reinvocation {
     second: AtomicBool,
@@ -23,12 +23,12 @@ impl Reinvocation {
         self.second.load(Ordering::Relaxed)
     }
 
-    /// Asks for a second pass. In that one it has no effect: there is no third.
+    /// Requests a second pass. There is no third.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Relaxed);
     }
 
-    /// What a plugin keeps from pass to pass, empty in the beginning.
+    /// Calls `use_it` with the state that a plugin keeps from pass to pass, empty in the beginning.
     pub fn with_state<T: Default + Send + 'static, R>(
         &self,
         plugin: &'static str,

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState};
 use crate::{Chain, Metrics, Plugin};
 
-/// Knows these objects, whose metadata says where they are.
+/// A lookup of these objects, by their metadata.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) objects: Vec<(Kind, Value)>,
@@ -98,7 +98,7 @@ impl Lookup for Known {
     }
 }
 
-/// Allows what is in the list: verb, resource, subresource and name, with spaces.
+/// Allows the accesses of the list: verb, resource, subresource and name, with spaces.
 pub(crate) struct Allows(pub(crate) Vec<&'static str>);
 
 impl Authorizer for Allows {
@@ -111,8 +111,8 @@ impl Authorizer for Allows {
     }
 }
 
-/// What a request is about: `group/version/plural` or `version/plural`, with the subresource behind another slash of
-/// its own argument; `Kind` does not matter to most plugins.
+/// The attributes of a request: `group/version/plural` or `version/plural`, with the subresource behind another slash
+/// of its own argument; `Kind` does not matter to most plugins.
 pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, subresource: &str) -> Attributes {
     let [group, version, plural] = resource;
     Attributes {
@@ -133,7 +133,7 @@ pub(crate) fn pods(operation: Operation) -> Attributes {
     attributes(operation, ["", "v1", "pods"], "Pod", "")
 }
 
-/// What a plugin makes of an object in both stages, or code and message of the refusal.
+/// The object as a plugin leaves it after both stages, or code and message of the refusal.
 pub(crate) async fn admit(
     plugin: Arc<dyn Plugin>,
     attributes: &Attributes,

@@ -8,7 +8,7 @@ use binnacle_request::{BoxFuture, Link, Request, RequestInfo, Response};
 use crate::aggregator::Aggregator;
 use crate::remote::Remote;
 
-/// What a path is about.
+/// The subject of a path.
 enum Place<'a> {
     /// `/apis`, with or without a slash at the end.
     Groups,
@@ -50,7 +50,7 @@ impl Aggregator {
 }
 
 impl Link for Aggregator {
-    /// Group versions of other servers, and the documents that tell of groups.
+    /// True for group versions of other servers, and for the documents of groups.
     fn claims(&self, info: &RequestInfo) -> bool {
         match Place::of(&info.path) {
             Place::Groups => true,

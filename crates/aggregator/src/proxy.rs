@@ -11,7 +11,7 @@ use crate::aggregator::Inner;
 use crate::identity;
 use crate::remote::Remote;
 
-/// How long a server may take for its discovery document, which clients wait for.
+/// The time that a server has for its discovery document, which clients wait for.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 

@@ -1,4 +1,4 @@
-//! The messages of `meta.k8s.io`, which every API speaks whatever its own kinds are: Status, DeleteOptions, Table,
+//! The messages of `meta.k8s.io`, which every API has beside its own kinds: Status, DeleteOptions, Table,
 //! PartialObjectMetadata, lists. Statics that the build makes; nothing happens at start-up.
 //!
 //! Knows nothing of kinds that are stored.

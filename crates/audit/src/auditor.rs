@@ -1,4 +1,4 @@
-//! Policy and backend together: what the server's chain asks.
+//! Policy and backend together, for the server's handler chain.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::metrics::Metrics;
 use crate::policy::{Policy, Treatment};
 use crate::{Backend, Event};
 
-/// Makes the JSON of an API object out of an answer's body, by its media type; `None` for what is no such object. The
-/// flag says that managed fields are left out.
+/// Makes the JSON of an API object out of an answer's body, by its media type; `None` for other bodies. With the flag,
+/// managed fields are left out.
 pub type ObjectReader = fn(media_type: &str, body: &Bytes, omit_managed_fields: bool) -> Option<Bytes>;
 
-/// Decides what is recorded and records it.
+/// Applies the policy to requests and records their events.
 pub struct Auditor {
     policy: Policy,
     backend: Box<dyn Backend>,

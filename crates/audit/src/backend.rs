@@ -1,4 +1,4 @@
-//! Where events go.
+//! Backends of events.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::Event;
 
 /// Keeps or sends events.
 pub trait Backend: Send + Sync {
-    /// Whether all of them were taken. Those that were not are counted and logged already.
+    /// Returns true when all of them were taken. Those that were not are counted and logged already.
     fn process(&self, events: Vec<Arc<Event>>) -> BoxFuture<'_, bool>;
 
     /// Waits until everything taken has been dealt with. Nothing is taken afterwards.

@@ -112,7 +112,8 @@ impl Worker {
         self.next.shutdown().await;
     }
 
-    /// As many events as a batch may have, or those that came until the first of them has waited long enough.
+    /// Collects a batch: as many events as it may have, or those that came until the first of them has waited long
+    /// enough.
     async fn collect(&mut self) -> Option<Vec<Arc<Event>>> {
         let mut batch = vec![self.queue.recv().await?];
         let deadline = Instant::now() + self.max_wait;

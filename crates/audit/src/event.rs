@@ -15,7 +15,7 @@ use bytes::Bytes;
 pub(crate) use json::{encode_line, encode_list, encoded_size};
 pub(crate) use legacy::line as legacy_line;
 
-/// When in the life of a request an event is made.
+/// The stage of a request at which an event is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The caller is known, nothing else has happened.
@@ -75,7 +75,7 @@ pub struct Event {
     /// Path and query as they were sent.
     pub request_uri: Text,
     pub verb: Text,
-    /// Who called, also when they act as somebody else. Absent when authentication failed.
+    /// The authenticated user, also when they act as somebody else. Absent when authentication failed.
     pub user: Option<Arc<User>>,
     pub impersonated: Option<Impersonated>,
     /// From the farthest known to the connection's own; all but the last are the client's word.
@@ -93,7 +93,7 @@ pub struct Event {
     pub annotations: BTreeMap<Text, Text>,
 }
 
-/// What a request is about. Empty texts are absent.
+/// The object of a request. Empty texts are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectReference {
     pub resource: Text,
@@ -106,14 +106,14 @@ pub struct ObjectReference {
     pub subresource: Text,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub enum ResponseStatus {
     /// The answer was no Status: only its code counts.
     Code(u16),
     /// The answer was a Status.
     Status(Arc<Status>, u16),
-    /// Nobody was known who could have been answered: by what they tried to be.
+    /// Authentication failed: names the kinds of credentials that were tried.
     Unauthenticated(String),
     /// The server failed in a way that it has no Status for.
     Failure { code: u16, reason: &'static str, message: String },

@@ -1,8 +1,7 @@
-//! Audit: which requests are recorded and how much of them ([`Policy`]), the events of a request ([`Trail`]), and where
-//! they go ([`Backend`]).
+//! Audit: the policy of recorded requests and levels ([`Policy`]), the events of a request ([`Trail`]), and their
+//! backends ([`Backend`]).
 //!
-//! It knows nothing of HTTP: what a request was stands in its `Record`, and the server's chain says when it reached which
-//! stage.
+//! It knows nothing of HTTP: a request's facts stand in its `Record`, and the server's chain reports its stages.
 
 mod auditor;
 mod backend;

@@ -44,7 +44,7 @@ pub struct LogOptions {
 
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
-    /// In kubeconfig format.
+    /// A file in kubeconfig format.
     pub config_file: PathBuf,
     pub initial_backoff: Duration,
     pub mode: Mode,
@@ -60,25 +60,25 @@ pub enum LogFormat {
     Legacy,
 }
 
-/// What requests have to do with whether their events are kept.
+/// The effect of recording on requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing: events wait in a queue.
+    /// None: events wait in a queue.
     Batch,
-    /// They wait for it.
+    /// Requests wait for it.
     Blocking,
-    /// They wait, and are refused when the event of their arrival cannot be kept.
+    /// Requests wait, and are refused when the event of their arrival cannot be kept.
     BlockingStrict,
 }
 
-/// How events wait in [`Mode::Batch`].
+/// The queue's options in [`Mode::Batch`].
 #[derive(Clone, Debug)]
 pub struct BatchOptions {
     /// Events.
     pub buffer_size: usize,
     /// Events.
     pub max_batch_size: usize,
-    /// How long the first of a batch waits for others.
+    /// The time that the first event of a batch waits for others.
     pub max_batch_wait: Duration,
     pub throttle_enable: bool,
     /// Batches per second.

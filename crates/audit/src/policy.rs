@@ -1,4 +1,4 @@
-//! Which requests are recorded, and how much of them: rules in order, the first that matches counts.
+//! The policy of recorded requests, and of the level of each: rules in order, the first that matches counts.
 
 mod read;
 
@@ -17,12 +17,12 @@ pub struct Policy {
     pub(crate) omit_managed_fields: bool,
 }
 
-/// Why a policy cannot be used, as kube-apiserver says it.
+/// Why a policy cannot be used, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(crate) String);
 
-/// What the policy says of one request.
+/// The policy's treatment of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatment {
     pub level: AuditLevel,
@@ -38,7 +38,7 @@ pub(crate) struct Rule {
     pub(crate) user_groups: Vec<String>,
     pub(crate) verbs: Vec<String>,
     pub(crate) resources: Vec<GroupResources>,
-    /// The empty name stands for what has no namespace.
+    /// The empty name stands for requests without a namespace.
     pub(crate) namespaces: Vec<String>,
     pub(crate) non_resource_urls: Vec<String>,
     pub(crate) omit_stages: Stages,
@@ -66,7 +66,7 @@ impl Policy {
         read::policy(text)
     }
 
-    /// What applies to a request. `user` is who calls, whomever they act as.
+    /// The treatment of a request. `user` is the authenticated one, whomever they act as.
     pub fn treatment(&self, info: &RequestInfo, user: Option<&User>) -> Treatment {
         match self.rules.iter().find(|rule| rule.matches(info, user)) {
             Some(rule) => Treatment {

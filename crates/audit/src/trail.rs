@@ -38,18 +38,18 @@ struct Begun {
     user: Option<Arc<User>>,
 }
 
-/// The head of an answer, as far as events tell it.
+/// The head of an answer, as far as events have it.
 pub struct Answered {
     pub code: u16,
-    /// When the answer is a Status.
+    /// Present when the answer is a Status.
     pub status: Option<Arc<Status>>,
 }
 
-/// What a user agent may take up of an event.
+/// The longest user agent in an event.
 const MAX_USER_AGENT: usize = 1024;
 /// Larger answers are left out of events, which say so: they would have to be held as a whole.
 const MAX_RESPONSE_OBJECT: usize = 16 << 20;
-/// Of requests that take longer it is told what took how long.
+/// Slower requests are recorded with the durations of their parts.
 const SLOW: Duration = Duration::from_millis(500);
 
 impl Trail {
@@ -67,7 +67,7 @@ impl Trail {
         Self { auditor, record, source_ips: source_ips.into(), user_agent, state: Mutex::default() }
     }
 
-    /// Asks the policy, now that the caller is known (or known to be nobody). Says whether there will be events.
+    /// Applies the policy, now that the caller is authenticated (or not). Returns true if there will be events.
     pub fn begin(&self, info: &Arc<RequestInfo>, user: Option<&Arc<User>>) -> bool {
         let treatment = self.auditor.treatment(info, user.map(Arc::as_ref));
         self.record.begin_audit().decide(treatment.level, treatment.omit_managed_fields);
@@ -78,7 +78,7 @@ impl Trail {
         true
     }
 
-    /// Whether the policy has said that there are events.
+    /// True once the policy has asked for events.
     pub fn is_begun(&self) -> bool {
         self.state.lock().begun.is_some()
     }
@@ -100,7 +100,7 @@ impl Trail {
         });
     }
 
-    /// As [`Trail::answered`], of an answer to nobody: events tell by which credentials they tried to be somebody.
+    /// As [`Trail::answered`], where authentication failed: events name the kinds of credentials that were tried.
     pub fn unauthenticated(&self, tried: &[&str]) {
         let message = match tried {
             [] => "Authentication failed, no credentials provided".to_owned(),
@@ -114,7 +114,7 @@ impl Trail {
         self.emit(Stage::ResponseStarted).await;
     }
 
-    /// How much of the answer's body is wanted; zero when none is.
+    /// The number of bytes of the answer's body that are wanted; zero when none is.
     pub fn wants_body(&self) -> usize {
         let state = self.state.lock();
         let wanted = state.begun.as_ref().is_some_and(|begun| begun.treatment.level >= AuditLevel::RequestResponse);
@@ -133,7 +133,7 @@ impl Trail {
         }
     }
 
-    /// Whether so much time has passed that it will be told what took it.
+    /// True once the request is slow, so that the durations of its parts are recorded.
     pub fn is_slow(&self) -> bool {
         self.total() > SLOW
     }
@@ -142,7 +142,7 @@ impl Trail {
         self.record.received().elapsed().unwrap_or_default()
     }
 
-    /// Of requests that take long as a whole it is told which part of the way took how long. Watches are meant to last.
+    /// Annotates slow requests with the time that each part of them took. Watches are meant to last.
     fn tell_latencies(&self) {
         let total = self.total();
         let watches = self.state.lock().begun.as_ref().is_some_and(|begun| begun.info.verb == "watch");
@@ -227,7 +227,7 @@ fn annotate_decision(decision: Option<&Decision>, noted: &mut Noted) {
     noted.annotations.insert("authorization.k8s.io/reason".into(), decision.reason().into());
 }
 
-/// What the path says, completed by what the object that was sent says.
+/// The object that the path names, completed from the object that was sent.
 fn reference(info: &RequestInfo, noted: &Noted) -> Option<ObjectReference> {
     if !info.is_resource_request {
         return None;

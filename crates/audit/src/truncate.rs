@@ -9,7 +9,7 @@ use crate::metrics::Metrics;
 use crate::{Backend, Event, TruncateOptions};
 
 const PLUGIN: &str = "truncate";
-/// What tells readers of an event that objects are missing.
+/// The annotation of events that lack objects.
 pub(crate) const TRUNCATED: &str = "audit.k8s.io/truncated";
 
 pub(crate) struct Truncate<B> {

@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 use crate::{Backend, Event, WebhookOptions};
 
 const PLUGIN: &str = "webhook";
-/// How long one call may take. Go has no limit here; one that hangs would keep its events in memory for good.
+/// The limit of one call's time. Go has none; a call that hangs would keep its events in memory for good.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Webhook {

@@ -21,7 +21,7 @@ pub fn kinds() -> Shared<dyn Kinds> {
     Shared::Static(&BuiltInKinds)
 }
 
-/// The release that is emulated, and the one whose servers must be able to read what is written.
+/// The release that is emulated, and the one whose servers must be able to read the written objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Releases {
     pub emulated: Release,
@@ -29,14 +29,14 @@ pub struct Releases {
 }
 
 impl Default for Releases {
-    /// Those of the program.
+    /// The releases of the program.
     fn default() -> Self {
         Self::of(&Gates::default())
     }
 }
 
 impl Releases {
-    /// Those of a server with these gates.
+    /// The releases of a server with these gates.
     pub fn of(gates: &Gates) -> Self {
         let [emulated, compatible] = [gates.emulated(), gates.compatible()]
             .map(|version| Release { major: version.major, minor: version.minor });
@@ -44,7 +44,7 @@ impl Releases {
     }
 }
 
-/// What is served of the built-in resources, with the storage versions that servers of these releases announce.
+/// The built-in resources that are served, with the storage versions that servers of these releases announce.
 pub fn served(releases: Releases, enabled: impl Fn(&VersionDescription, &ResourceDescription) -> bool) -> Served {
     Served::built_in(groups(), |version, description| {
         enabled(version, description)
@@ -75,7 +75,7 @@ pub fn types(served: &Served, releases: Releases) -> Vec<ResourceType> {
     types
 }
 
-/// The type of one stored resource, whatever is served. `None` for what is not stored.
+/// The type of one stored resource, served or not. `None` for resources that are not stored.
 pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Option<StoredType> {
     let storage = description.storage.clone()?;
     let message = tables::kind(&storage.group, &storage.version, &storage.kind)?;
@@ -94,7 +94,7 @@ pub fn stored_type(description: &ResourceDescription, releases: Releases) -> Opt
     })
 }
 
-/// The type of what servers note in the store as objects of a kind without a resource: given addresses and ports.
+/// The type of objects that servers store under a kind without a resource: allocated addresses and ports.
 pub fn noted_type(group: &'static str, version: &'static str, kind: &'static str) -> Option<StoredType> {
     stored_type(&ResourceDescription::from_static([group, version, "", "", kind, ""], true), Releases::default())
 }

@@ -82,7 +82,7 @@ fn param(object: &Value) -> String {
             Some(selector) => selector::go_string(selector),
             None => UNSET.into(),
         },
-        // Whether the parameter has a namespace at all cannot be seen from here.
+        // It is not known here whether the parameter has a namespace at all.
         ("", name) => format!("*/{name}"),
         (namespace, name) => format!("{namespace}/{name}"),
     }

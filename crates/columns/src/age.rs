@@ -1,4 +1,4 @@
-//! How long ago something was, in the words of `kubectl get`.
+//! Ages in the words of `kubectl get`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -25,7 +25,7 @@ impl From<SystemTime> for Now {
     }
 }
 
-/// How long ago a time field says something was: `3m12s`. `<unknown>` where it is absent or Go's zero time.
+/// The age of a time field: `3m12s`. `<unknown>` where it is absent or Go's zero time.
 pub fn age(time: Option<&Value>, now: Now) -> String {
     parse(time).map_or_else(|| UNKNOWN.into(), |then| since(then, now))
 }

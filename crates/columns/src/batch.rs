@@ -110,7 +110,7 @@ fn completions(job: &Value) -> String {
     }
 }
 
-/// How long a job took, or has taken so far; nothing before it starts.
+/// The duration of a job, so far if it still runs; nothing before it starts.
 fn duration(job: &Value, now: Now) -> String {
     let time = |member| age::parse(job.at(&["status", member]));
     match (time("startTime"), time("completionTime")) {

@@ -1,4 +1,4 @@
-//! What the table of a kind is made of: column definitions, and the function that makes a row's cells.
+//! The columns of a kind's table: their definitions, and the function that makes a row's cells.
 
 use std::cmp::Ordering;
 use std::time::SystemTime;
@@ -15,12 +15,12 @@ pub type Cells = Vec<Value>;
 pub struct Columns {
     pub definitions: &'static [ColumnDefinition],
     pub cells: fn(&Value, Now) -> Cells,
-    /// What the row says of its object beside the cells.
+    /// The conditions of a row, beside the cells.
     pub conditions: fn(&Value) -> &'static [RowCondition],
-    /// How the rows of a list are sorted, where that is not the order of the list.
+    /// The order of a list's rows, where that is not the order of the list.
     pub order: Option<fn(&Value, &Value) -> Ordering>,
     /// Annotations that only the versioned form of an object has: tables and partial objects, which Go makes
-    /// of its internal form, are without them.
+    /// of its internal form, lack them.
     pub unseen_annotations: &'static [&'static str],
     /// True when a table without rows has null in their place.
     pub null_rows: bool,
@@ -30,8 +30,8 @@ pub struct Columns {
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnDefinition {
     pub name: &'static str,
-    /// `string`, `integer`, `boolean` or `date`. It is what the column says of itself: cells of some `string` columns
-    /// are numbers in kube-apiserver, and here.
+    /// `string`, `integer`, `boolean` or `date`. Cells of some `string` columns are numbers in kube-apiserver, and
+    /// here.
     pub type_: &'static str,
     pub format: &'static str,
     pub description: Description,
@@ -39,7 +39,7 @@ pub struct ColumnDefinition {
     pub priority: i32,
 }
 
-/// Where the sentence that describes a column comes from.
+/// The source of a column's description.
 #[derive(Clone, Copy, Debug)]
 pub enum Description {
     Literal(&'static str),
@@ -48,7 +48,7 @@ pub enum Description {
         definition: &'static str,
         field: &'static str,
     },
-    /// The same up to an ending: an older version of the type had the sentence without it, and the column has kept that.
+    /// The same without an ending: an older version of the type did not have it, and the column has kept that.
     FieldWithout {
         definition: &'static str,
         field: &'static str,

@@ -93,7 +93,7 @@ pub(crate) fn condition<'o>(object: &'o Value, path: &[&str], type_: &str) -> Op
     object.list_at(path).iter().find(|condition| condition.str_at(&["type"]) == type_)
 }
 
-/// Whether a condition says `True`.
+/// Returns true if the status of a condition is `True`.
 pub(crate) fn is_true(condition: &Value) -> bool {
     condition.str_at(&["status"]) == "True"
 }

@@ -44,7 +44,7 @@ pub fn table_for(group: &str, kind: &str) -> &'static Columns {
     find(group, kind).unwrap_or(&metadata::DEFAULT)
 }
 
-/// Whether a kind has columns of its own.
+/// Returns true if a kind has columns of its own.
 pub fn has_custom(group: &str, kind: &str) -> bool {
     find(group, kind).is_some()
 }
@@ -142,7 +142,7 @@ mod tests {
     fn every_object_has_a_cell_for_each_column() {
         let bookmark =
             value!({"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": "1"}});
-        // Nothing stored looks like this; still, none of it may be trusted to have the shape it should have.
+        // No stored object looks like this; still, no member may be trusted to have its type.
         let odd = value!({
             "metadata": {"name": 1i64, "creationTimestamp": "yesterday", "labels": [], "ownerReferences": [null, 1i64]},
             "spec": {

@@ -1,4 +1,4 @@
-//! What is printed of an object's metadata, and the table of kinds that print nothing else.
+//! The columns of an object's metadata, and the table of kinds that have no others.
 
 use binnacle_schema::Value;
 
@@ -36,12 +36,12 @@ pub(crate) fn name(object: &Value) -> &str {
     object.str_at(&["metadata", "name"])
 }
 
-/// How long ago an object was created.
+/// The age of an object.
 pub(crate) fn created(object: &Value, now: Now) -> String {
     age(object.at(&["metadata", "creationTimestamp"]), now)
 }
 
-/// Whether an object is being deleted.
+/// Returns true if an object is being deleted.
 pub(crate) fn deleting(object: &Value) -> bool {
     present(object, &["metadata", "deletionTimestamp"])
 }
@@ -50,7 +50,7 @@ pub(crate) fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
     object.at(&["metadata", "annotations", key]).and_then(Value::as_str)
 }
 
-/// Whether there is something at a path: what a pointer that is not nil means in Go.
+/// Returns true if there is a value at a path: a pointer that is not nil in Go.
 pub(crate) fn present(object: &Value, path: &[&str]) -> bool {
     object.at(path).is_some_and(|value| !value.is_null())
 }

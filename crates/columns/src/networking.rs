@@ -93,7 +93,7 @@ fn parent(object: &Value) -> String {
     }
 }
 
-/// The first three hosts of the rules. What "more" counts are rules, with a host or without.
+/// The first three hosts of the rules. "more" counts rules, with a host or without.
 fn hosts(rules: &[Value]) -> String {
     const SHOWN: usize = 3;
     let mut hosts = Vec::new();

@@ -128,7 +128,7 @@ fn pool_status_request(object: &Value, now: Now) -> Cells {
     pool_cells(object, summary)
 }
 
-/// What a request for the status of pools has found.
+/// The result of a request for the status of pools.
 struct PoolSummary {
     /// Total, available, allocated, unavailable.
     devices: [String; 4],

@@ -1,5 +1,5 @@
 //! Collects the sentences of `k8s-openapi` into one text with tables of positions: constant data that the program only
-//! reads where somebody asks. The crate itself, and the schemas that hold the sentences, stay out of the program.
+//! reads on request. The crate itself, and the schemas that hold the sentences, stay out of the program.
 
 mod roots;
 

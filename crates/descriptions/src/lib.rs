@@ -3,12 +3,13 @@
 //! The sentences are those of `k8s-openapi`; none stands in this repository. The build puts them into the program as
 //! constant data: nothing is computed and nothing allocated to find one.
 
-/// What a definition is for: `definition("io.k8s.api.core.v1.PodSpec")`. `None` where nothing is said.
+/// The description of a definition: `definition("io.k8s.api.core.v1.PodSpec")`. `None` where there is none.
 pub fn definition(definition: &str) -> Option<&'static str> {
     Some(find(definition)?.text.get()).filter(|text| !text.is_empty())
 }
 
-/// What a field of a definition means: `field("io.k8s.api.core.v1.PodSpec", "nodeName")`. `None` where nothing is said.
+/// The description of a definition's field: `field("io.k8s.api.core.v1.PodSpec", "nodeName")`. `None` where there is
+/// none.
 pub fn field(definition: &str, field: &str) -> Option<&'static str> {
     let (start, end) = find(definition)?.fields;
     let fields = &FIELDS[start as usize..end as usize];

@@ -2,7 +2,7 @@
 
 use binnacle_meta::{AcceptClause, Encoding, accept_clauses};
 
-/// What was agreed on.
+/// The form of an answer, as negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form {
     /// All groups with all their resources in one document.
@@ -33,7 +33,7 @@ pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Form> 
     aggregated_offered.then(|| first(true)).flatten().or_else(|| first(false))
 }
 
-/// Whether the parameters of a clause ask for that form.
+/// True when the parameters of a clause ask for that form.
 fn allows(clause: &AcceptClause<'_>, aggregated: bool, encoding: Encoding) -> bool {
     // A discovery document has no stream form in YAML, and no other server version.
     let stream = clause.parameter("stream").unwrap_or("");

@@ -1,10 +1,10 @@
-//! Under which address a client should reach the server, as `/api` tells it.
+//! The server's address for a client, as `/api` has it.
 
 use std::net::IpAddr;
 
 use serde::Serialize;
 
-/// The addresses to tell, by where a client comes from.
+/// The addresses of the server, by the client's network.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
     /// Host and port for everybody.

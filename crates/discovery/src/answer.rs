@@ -1,4 +1,4 @@
-//! From path and headers to an answer, with the large documents made at most once for one set of what is served.
+//! From path and headers to an answer, with the large documents made at most once for one set of served resources.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +33,7 @@ pub struct Discovery {
     aggregated_of_peers: OnceLock<Aggregated>,
 }
 
-/// What discovery needs to know of a request.
+/// The parts of a request that discovery reads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ask<'a> {
     pub method: &'a str,
@@ -46,7 +46,7 @@ pub struct Ask<'a> {
     pub client: Option<IpAddr>,
 }
 
-/// What to answer.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// 200 with this document.
@@ -93,7 +93,8 @@ impl Discovery {
         Self { served, addresses, ..Self::default() }
     }
 
-    /// The same with other groups in `/apis` and `/apis/GROUP`: what is registered may be more or less than what is served.
+    /// The same with other groups in `/apis` and `/apis/GROUP`: the registered groups may be more or fewer than those
+    /// that are served.
     #[must_use]
     pub fn listing(self, groups: Vec<ListedGroup>) -> Self {
         Self { listed: Some(groups), ..self }

@@ -1,4 +1,4 @@
-//! The documents as data: their members in the order of the API's structs, built from what is served.
+//! The documents as data: their members in the order of the API's structs, built from the served resources.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -178,7 +178,7 @@ impl<'a> ApiGroupList<'a> {
     }
 }
 
-/// A group and its versions in order of preference, whoever serves them.
+/// A group and its versions in order of preference, of any server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedGroup {
     pub name: Text,
@@ -379,7 +379,7 @@ pub(crate) fn remote_discovery(resource: &RemoteResource) -> ResourceDiscovery<'
 
 // === Parts ===
 
-/// Nothing for what is not stored.
+/// The storage version hash; empty for resources that are not stored.
 fn hash_of(resource: &ResourceDescription) -> String {
     let storage = resource.storage.as_ref();
     storage

@@ -3,7 +3,7 @@
 use binnacle_metrics::keep;
 use prometheus::{IntCounter, Registry};
 
-/// How aggregated documents are asked for, and how often they are made.
+/// Counters of requests for aggregated documents, and of how often these are made.
 #[derive(Clone, Debug)]
 pub struct DiscoveryMetrics {
     made: IntCounter,
@@ -41,8 +41,8 @@ impl DiscoveryMetrics {
         Ok(Self { made, peers })
     }
 
-    /// An aggregated document is asked for: of this server `alone`, with what its peers serve (`of_peers`) or without, which
-    /// was made before or not.
+    /// Counts a request for an aggregated document: of this server `alone`, with its peers' resources (`of_peers`) or
+    /// without, which was made before or not.
     pub(crate) fn count(&self, alone: bool, of_peers: bool, is_made: bool) {
         if let Some(counters) = &self.peers {
             if alone {

@@ -128,8 +128,8 @@ fn names<T>(items: &[T], name: impl Fn(&T) -> &Text) -> Vec<Text> {
     items.iter().map(|item| name(item).clone()).collect()
 }
 
-/// One list with all names, each behind those that stand before it in any of the lists; by name where no list tells. Lists
-/// that contradict each other are sorted.
+/// One list with all names, each behind those that stand before it in any of the lists; by name where no list decides.
+/// Lists that contradict each other are sorted.
 fn merge_orders(lists: Vec<Vec<Text>>) -> Vec<Text> {
     let mut after: BTreeMap<&Text, BTreeSet<&Text>> = BTreeMap::new();
     for list in &lists {
@@ -272,13 +272,13 @@ mod tests {
         for (own, peers, want) in [
             ("a=v1:x(get)", &[][..], "a=v1:x(get)"),
             ("a=v1:x(get)", &[("p", "a=v1:x(get)")], "a=v1:x(get)"),
-            // What the peer has more.
+            // The peer has more.
             ("a=v1:x(get) c=v1:x(get)", &[("p", "b=v1:x(get) c=v1:x(get)")], "a=v1:x(get) b=v1:x(get) c=v1:x(get)"),
             ("a=v1:x(get)", &[("p", "a=v2:x(get) a=v1:x(get)")], "a=v2:x(get) a=v1:x(get)"),
             ("a=v1:x(get)", &[("p", "a=v1:x(get),y(list)")], "a=v1:x(get),y(list)"),
             // Verbs together, and sorted where servers differ.
             ("a=v1:x(watch+get)", &[("p", "a=v1:x(list)")], "a=v1:x(get+list+watch)"),
-            // What the peer lacks stays.
+            // The peer has less: nothing is taken away.
             ("a=v1:x(get),y(get) b=v1:z(get)", &[("p", "a=v1:y(get)")], "a=v1:x(get),y(get) b=v1:z(get)"),
             // Orders that contradict each other: the first server's.
             ("b=v1:x(get) a=v1:x(get)", &[("p", "a=v1:x(get) b=v1:x(get)")], "b=v1:x(get) a=v1:x(get)"),

@@ -27,7 +27,7 @@ pub enum EgressError {
     Dialer(String, String),
 }
 
-/// How connections of a network leave.
+/// The way of a network's connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Direct,
@@ -36,7 +36,7 @@ pub(crate) enum Way {
     Grpc(PathBuf),
 }
 
-/// Where a proxy is.
+/// The address of a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Proxy {
     Unix(PathBuf),
@@ -44,7 +44,7 @@ pub(crate) enum Proxy {
     Tcp(String, Option<TlsFiles>),
 }
 
-/// What TLS to a proxy needs.
+/// The files of TLS to a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     pub(crate) authorities: Option<PathBuf>,
@@ -93,7 +93,7 @@ fn connection(selection: &Value) -> &Value {
     selection.get("connection").unwrap_or(&Value::Null)
 }
 
-/// A part that is there; `null` is none.
+/// The member at a path; `null` counts as absent.
 fn part<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     value.at(path).filter(|part| !part.is_null())
 }

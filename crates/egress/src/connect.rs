@@ -9,7 +9,7 @@ use crate::Tunnel;
 /// The head of an answer is no longer.
 const MOST: usize = 1 << 20;
 
-/// Asks for a connection to `address`. Nothing is read beyond the head of the answer, since what follows is the tunnel's.
+/// Requests a connection to `address`. Reads no more than the head of the answer, since the rest belongs to the tunnel.
 pub(crate) async fn tunnel(stream: &mut Box<dyn Tunnel>, proxy: &str, address: &str) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| {
         format!("reading HTTP response from CONNECT to {address} via proxy {proxy} failed: {error}")

@@ -16,10 +16,10 @@ use crate::konnectivity::Session;
 use crate::metrics::{DialMetrics, Labels};
 use crate::{Tunnel, connect};
 
-/// How long a proxy may take to be reached and to connect.
+/// The time that a proxy has to be reached and to connect.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Where a connection goes to.
+/// The network of a connection's destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Network {
     ControlPlane,
@@ -46,7 +46,7 @@ impl Network {
     }
 }
 
-/// How connections leave; by default all of them directly.
+/// The dialers of networks; connections of other networks are direct.
 #[derive(Clone, Debug, Default)]
 pub struct Egress(HashMap<Network, Arc<Dialer>>);
 

@@ -19,11 +19,11 @@ use tonic::transport::Endpoint;
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-/// As the Go client waits for the proxy and for its answer to a dial.
+/// The Go client's timeout for the proxy and for its answer to a dial.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long it may take to confirm that a connection is closed.
+/// The time to wait for the confirmation that a connection is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What is under way in a tunnel.
+/// The bytes under way in a tunnel.
 const BUFFER: usize = 64 << 10;
 const PIECE: usize = 32 << 10;
 const PACKETS: usize = 16;
@@ -203,7 +203,7 @@ impl Session {
         }
         let close = Packet { kind: CLOSE_REQ, payload: Some(Payload::CloseRequest(CloseRequest { connection })) };
         let _ = outgoing.send(close).await;
-        // Who gives up the stream before that is confirmed takes the packet back.
+        // Dropping the stream before the confirmation would take the packet back.
         let confirmed = async {
             while let Ok(Some(packet)) = incoming.message().await {
                 if matches!(packet.payload, Some(Payload::CloseResponse(_))) {
@@ -229,7 +229,7 @@ mod tests {
 
     const CONNECTION: i64 = 42;
 
-    /// A proxy server whose connections give back what they get, in capitals. It notes the packets that it got.
+    /// A proxy server whose connections echo their input in capitals. It notes the packets that it received.
     async fn serve(listener: UnixListener, seen: Arc<Mutex<Vec<i32>>>) {
         while let Ok((stream, _)) = listener.accept().await {
             let seen = seen.clone();

@@ -1,6 +1,6 @@
-//! Connections that leave by a proxy: which of them do (`--egress-selector-config-file`), and how (KEP-1281).
+//! Connections that leave by a proxy (`--egress-selector-config-file`, KEP-1281).
 //!
-//! Knows nothing of what is sent on them.
+//! Knows nothing of their contents.
 
 mod config;
 mod connect;

@@ -1,8 +1,8 @@
-//! What one server offers and allows.
+//! The features of one server.
 
 use crate::{Gates, Version};
 
-/// The feature gates of a server and what it allows as a whole. Immutable once the server runs.
+/// The feature gates of a server and its options. Immutable once the server runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features {
     pub gates: Gates,

@@ -8,20 +8,20 @@ use crate::version::Version;
 const ALL_ALPHA: &str = "AllAlpha";
 const ALL_BETA: &str = "AllBeta";
 
-/// Which features are on.
+/// The feature gates that are on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gates {
     emulated: Version,
     /// Servers of this version must be able to read what this one writes.
     compatible: Version,
-    /// What differs from the defaults, or was said to be as they are.
+    /// The gates that the flag sets, whether or not that differs from their defaults.
     set: BTreeMap<&'static str, bool>,
     /// The answer for each gate by name, since some are asked for in every write.
     on: Vec<(&'static str, bool)>,
     warnings: Vec<String>,
 }
 
-/// What is wrong with `--feature-gates`.
+/// An error in `--feature-gates`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
     #[error("missing bool value for {0}")]
@@ -63,7 +63,7 @@ impl Gates {
         gates
     }
 
-    /// The gates of a version with what the values of the flag say: `A=true,B=false`, each perhaps with `kube:` before.
+    /// The gates of a version with the values of the flag: `A=true,B=false`, each perhaps with `kube:` before.
     pub fn parse(values: &[&str], emulated: Version, compatible: Version) -> Result<Self, GateError> {
         let mut gates = Self { compatible, ..Self::of(emulated) };
         let mut asked: BTreeMap<&str, bool> = BTreeMap::new();
@@ -95,7 +95,7 @@ impl Gates {
         self.find(feature).unwrap_or(false)
     }
 
-    /// Whether there is such a gate at all.
+    /// True when the gate exists.
     pub fn knows(&self, feature: &str) -> bool {
         self.find(feature).is_some()
     }
@@ -122,7 +122,7 @@ impl Gates {
         })
     }
 
-    /// What is to be logged at start: gates that were set and will be gone.
+    /// The warnings to log at start: gates that were set and will be gone.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -148,7 +148,7 @@ impl Gates {
                 self.warn(known, *on, spec.stage);
             }
         }
-        // What is said of one gate counts more than what is said of all of a stage.
+        // A setting of one gate wins over that of all gates of a stage.
         for (all, stage) in [(ALL_ALPHA, Stage::Alpha), (ALL_BETA, Stage::Beta)] {
             let Some(on) = asked.get(all) else { continue };
             for name in TABLE.gates.keys().filter(|name| !matches!(**name, ALL_ALPHA | ALL_BETA)) {
@@ -196,7 +196,7 @@ impl Gates {
     }
 }
 
-/// What Go's `strconv.ParseBool` accepts.
+/// Parses a bool as Go's `strconv.ParseBool` does.
 fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use crate::Version;
 
-/// How far a feature has come.
+/// The maturity of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Not there yet in the emulated version.
@@ -18,7 +18,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// As the metric of the gates labels it.
+    /// The label of the stage in the metric of gates.
     pub fn label(self) -> &'static str {
         match self {
             Self::PreAlpha => "PRE-ALPHA",
@@ -30,17 +30,17 @@ impl Stage {
     }
 }
 
-/// What holds for a gate from a version on.
+/// The properties of a gate from a version on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub since: Version,
     pub stage: Stage,
     pub default: bool,
-    /// It cannot be set to anything else.
+    /// True when the gate cannot be changed.
     pub locked: bool,
 }
 
-/// Gates with what changed, oldest first, and what each needs.
+/// Gates with their changes, oldest first, and the gates that each needs.
 pub(crate) struct Table {
     pub(crate) gates: BTreeMap<&'static str, Vec<Spec>>,
     pub(crate) needs: BTreeMap<&'static str, Vec<&'static str>>,
@@ -50,7 +50,7 @@ pub(crate) static TABLE: LazyLock<Table> =
     LazyLock::new(|| parse(include_str!("../data/v1.36.tbl")).expect("the table of the release is tested"));
 
 impl Table {
-    /// What holds for a gate at a version; `None` for a gate that does not exist.
+    /// The properties of a gate at a version; `None` for a gate that does not exist.
     pub(crate) fn spec(&self, name: &str, version: Version) -> Option<Spec> {
         let specs = self.gates.get(name)?;
         let absent = Spec { since: version, stage: Stage::PreAlpha, default: false, locked: false };

@@ -28,7 +28,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What is wrong with the text of a version, or with what was asked for.
+/// An error in the text of a version, or in a version flag.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     #[error("could not parse {0:?} as version")]

@@ -1,7 +1,7 @@
 //! Divides seats among levels: each gets its target times one common factor, but neither less than its lower nor more than
 //! its upper bound.
 
-/// What one level could use.
+/// The claim of one level to seats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Claim {
     pub(crate) lower: f64,
@@ -24,7 +24,7 @@ pub(crate) fn divide(seats: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     if seats < low - 1e-7 || seats > high + 1e-7 {
         return None;
     }
-    // What is given grows with the factor, so it is found by halving: beyond this everybody has their most.
+    // The sum of seats grows with the factor, so it is found by halving: beyond `most` all have their upper bounds.
     let mut most = claims.iter().map(|claim| claim.upper / target(claim)).fold(0.0, f64::max);
     let mut least = 0.0;
     for _ in 0..ROUNDS {

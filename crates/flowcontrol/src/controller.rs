@@ -18,7 +18,7 @@ use crate::metrics::{FlowMetrics, Metrics};
 use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use crate::width::{Counts, seats};
 
-/// How often seats move between levels.
+/// The interval at which seats move between levels.
 const ADJUST_EVERY: Duration = Duration::from_secs(10);
 
 /// Priority and fairness of one server.
@@ -27,7 +27,7 @@ pub struct FlowControl {
     total_seats: u32,
     counts: Counts,
     metrics: Metrics,
-    /// With keys of its own, so that nobody can choose names that share all queues with others.
+    /// With random keys, so that no client can choose names that share all queues with others.
     hasher: RandomState,
     current: ArcSwap<Current>,
     /// Changes come one after the other.
@@ -39,7 +39,7 @@ pub struct FlowControl {
 /// One configuration.
 #[derive(Default)]
 struct Current {
-    /// In the order in which they are asked.
+    /// The schemas in matching order.
     schemas: Vec<Matcher>,
     levels: HashMap<Text, Arc<Level>>,
 }
@@ -53,7 +53,7 @@ struct Matcher {
 
 /// A request that may be served now.
 pub struct Admitted {
-    /// Held for as long as it is served.
+    /// The seat, held for as long as the request is served.
     pub seat: Seat,
     pub schema_uid: Text,
     pub level_uid: Text,
@@ -176,7 +176,7 @@ impl FlowControl {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Lets seats go where they are needed, for as long as the server runs.
+    /// Moves seats to the levels that need them, for as long as the server runs.
     pub async fn run(self: Arc<Self>) {
         self.running.store(true, Ordering::Release);
         loop {
@@ -192,7 +192,7 @@ impl FlowControl {
         levels
     }
 
-    /// What each level has by its shares, before anything is borrowed.
+    /// Gives each level the seats of its shares, before anything is borrowed.
     fn share_out(&self, now: Instant, levels: &HashMap<Text, Arc<Level>>) {
         let specs: Vec<_> = levels.values().map(|level| (level, level.with(|state| state.spec.clone()))).collect();
         let sum: f64 = specs.iter().map(|(_, spec)| f64::from(spec.shares)).sum();
@@ -211,8 +211,8 @@ impl FlowControl {
         }
     }
 
-    /// Moves seats between levels: each keeps what it used lately or what it cannot lend, whichever is more; the rest goes
-    /// by demand.
+    /// Moves seats between levels: each keeps the seats that it used lately or those that it cannot lend, whichever are
+    /// more; the rest goes by demand.
     fn adjust(&self, now: Instant) {
         let _one = self.changing.lock();
         let levels = self.levels();
@@ -237,7 +237,7 @@ impl FlowControl {
             level.metrics.target(claim.target);
             claims.push((level, limits, claim));
         }
-        // What administrators use is not there for others.
+        // Seats of exempt levels are not there for others.
         let left = total - exempt;
         let floor: f64 = claims.iter().map(|(_, limits, _)| f64::from(limits.lower)).sum();
         let wanted: f64 = claims.iter().map(|(.., claim)| claim.lower).sum();
@@ -320,7 +320,7 @@ mod tests {
         drop(first);
         assert!(waiting.await.unwrap());
         assert!(level.is_idle());
-        // Who goes away while waiting leaves nothing behind.
+        // A request that is dropped while waiting leaves nothing behind.
         let held = ask(&control, &jane, SHORT).await.ok().unwrap();
         assert!(tokio::time::timeout(SHORT, ask(&control, &jane, Duration::from_secs(30))).await.is_err());
         drop(held);

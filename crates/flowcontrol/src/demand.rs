@@ -1,8 +1,8 @@
-//! How many seats a level could have used over a while: most, average and deviation, weighted by time.
+//! The demand of a level for seats over a while: highest, average and deviation, weighted by time.
 
 use std::time::Instant;
 
-/// How slowly the past is forgotten: a level that was busy keeps its seats for some minutes.
+/// The weight of the past: a level that was busy keeps its seats for some minutes.
 const SMOOTHING: f64 = 0.977;
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Demand {
     highest: f64,
 }
 
-/// What was seen.
+/// The demand over a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) highest: f64,
@@ -28,14 +28,14 @@ impl Demand {
         Self { since: now, current: 0.0, seconds: 0.0, sum: 0.0, squares: 0.0, highest: 0.0 }
     }
 
-    /// From now on it is this.
+    /// Sets the demand from now on.
     pub(crate) fn set(&mut self, now: Instant, demand: f64) {
         self.advance(now);
         self.current = demand;
         self.highest = self.highest.max(demand);
     }
 
-    /// What was seen since the last time this was asked.
+    /// Returns the demand since the last call.
     pub(crate) fn take(&mut self, now: Instant) -> Seen {
         self.advance(now);
         let average = if self.seconds > 0.0 { self.sum / self.seconds } else { self.current };

@@ -1,4 +1,4 @@
-//! `/debug/api_priority_and_fairness/...`: what goes on in the levels, as tables whose columns kube-apiserver made.
+//! `/debug/api_priority_and_fairness/...`: the state of the levels, as tables with kube-apiserver's columns.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -106,7 +106,7 @@ impl FlowControl {
                             waiting.seats.to_string(),
                             "0".to_owned(),
                             "0s".to_owned(),
-                            // It has not begun: Go's zero time.
+                            // The request has not begun: Go's zero time.
                             "0001-01-01T00:00:00Z".to_owned(),
                         ]);
                     }

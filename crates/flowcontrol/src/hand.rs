@@ -11,7 +11,7 @@ pub(crate) fn deal(mut hash: u64, deck_size: usize, hand_size: usize) -> impl It
         hash /= left;
     }
     (0..hand_size).map(move |at| {
-        // Which of the cards that are left: those that have been dealt do not count.
+        // The remainder counts the cards that are left: those that have been dealt are skipped.
         (0..at).rev().fold(remainders[at], |card, before| if card >= remainders[before] { card + 1 } else { card })
     })
 }

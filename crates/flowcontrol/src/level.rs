@@ -16,7 +16,7 @@ use crate::queues::{Arrival, Outcome, Queues, Running, Turn};
 use crate::ratios::Capacity;
 use crate::spec::{LevelSpec, PriorityLevel};
 
-/// A level and what goes on in it. It outlives its configuration: whoever holds a seat holds it.
+/// A level and its state. It outlives its configuration for as long as its seats are held.
 pub(crate) struct Level {
     pub(crate) name: Text,
     pub(crate) metrics: LevelMetrics,
@@ -44,7 +44,7 @@ pub(crate) struct Limits {
     pub(crate) smoothed: f64,
 }
 
-/// Tells a request that waits.
+/// Notifies a waiting request.
 pub(crate) struct Sender(oneshot::Sender<()>);
 
 impl Turn for Sender {
@@ -62,7 +62,7 @@ pub struct Seat {
     running: Option<Running>,
 }
 
-/// Why there is no seat.
+/// The reason why there is no seat.
 pub(crate) struct NoSeat {
     pub(crate) reason: &'static str,
     /// Seconds.

@@ -42,7 +42,7 @@ pub(crate) struct Metrics {
     fair: Gauge,
 }
 
-/// Those of one level.
+/// The metrics of one level.
 pub(crate) struct LevelMetrics {
     nominal: Gauge,
     lower: Gauge,
@@ -56,7 +56,7 @@ pub(crate) struct LevelMetrics {
     pub(crate) ratios: Arc<LevelRatios>,
 }
 
-/// Those of one schema in its level.
+/// The metrics of one schema in its level.
 #[derive(Clone)]
 pub(crate) struct FlowMetrics {
     /// By reason.

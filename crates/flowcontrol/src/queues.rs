@@ -22,18 +22,18 @@ pub(crate) struct Arrival<T> {
     pub(crate) seats: usize,
     pub(crate) schema: Text,
     pub(crate) flow: Text,
-    /// Which queues the flow is dealt.
+    /// The hash by which queues are dealt to the flow.
     pub(crate) hash: u64,
-    /// Told when its turn comes; says whether it is still there.
+    /// Told when its turn comes; returns false if it has gone away.
     pub(crate) turn: T,
 }
 
-/// Who is told that it is their turn.
+/// The receiver of a request's turn.
 pub(crate) trait Turn {
     fn tell(self) -> bool;
 }
 
-/// What became of an arrival.
+/// The outcome of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It is served.
@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
     Refused(&'static str),
 }
 
-/// A request that is served: it has to be handed back.
+/// A request that is served: it has to be handed back when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Running {
     pub(crate) id: u64,
@@ -71,11 +71,11 @@ pub(crate) struct Queues<T> {
     pub(crate) totals: Totals,
     /// The length of the queue that the last arrival was put into, itself included; `None` where it was put into none.
     pub(crate) enqueued: Option<usize>,
-    /// Requests whose turn came since this was asked last, with how they are handed back.
+    /// Requests whose turn came since this was asked last, with the values to hand them back by.
     started: Vec<(u64, Running)>,
 }
 
-/// How many there have been.
+/// The numbers of requests so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) dispatched: u64,
@@ -117,7 +117,7 @@ impl<T: Turn> Queues<T> {
         self.dispatch(now);
     }
 
-    /// How many seats could be used now.
+    /// The number of seats that could be used now.
     pub(crate) fn demand(&self) -> usize {
         self.seats + self.waiting_seats
     }
@@ -169,7 +169,7 @@ impl<T: Turn> Queues<T> {
         }
     }
 
-    /// How a request is handed back that waited and was told of its turn.
+    /// Takes the value by which a request that waited and was told of its turn is handed back.
     pub(crate) fn take_started(&mut self, id: u64) -> Option<Running> {
         let at = self.started.iter().position(|(started, _)| *started == id)?;
         Some(self.started.swap_remove(at).1)
@@ -186,7 +186,7 @@ impl<T: Turn> Queues<T> {
             self.waiting_seats -= waiting;
             self.totals.rejected += 1;
             self.totals.timed_out += 1;
-            // It may have stood before one that fits.
+            // The request may have blocked one that fits.
             self.dispatch(now);
             self.trim();
             return Ok(());
@@ -202,7 +202,7 @@ impl<T: Turn> Queues<T> {
         if let Some(queue) = running.queue.and_then(|at| self.queues.get_mut(at)) {
             queue.running -= 1;
             queue.seats -= running.seats;
-            // It was taken to last so long; now it is known.
+            // Replaces the assumed duration by the true one.
             let took = now.saturating_duration_since(running.began).as_secs_f64();
             queue.next_r -= running.seats as f64 * (SERVICE_SECONDS - took);
             queue.bound();
@@ -211,7 +211,7 @@ impl<T: Turn> Queues<T> {
         self.trim();
     }
 
-    /// Lets the virtual clock run on.
+    /// Advances the virtual clock to `now`.
     fn sync(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.synced);
         self.synced = self.synced.max(now);
@@ -233,8 +233,7 @@ impl<T: Turn> Queues<T> {
         wanted as f64 / active as f64
     }
 
-    /// Of the queues that the flow is dealt, the one with the least work before it. Where several are equal, it is not
-    /// always the first.
+    /// The shortest of the queues that are dealt to the flow. Of several equal ones it is not always the first.
     fn shortest(&mut self, hash: u64, queuing: &Queuing) -> usize {
         let hand: Vec<usize> = deal(hash, queuing.queues, queuing.hand_size).collect();
         let offset = self.dealt % hand.len();
@@ -246,7 +245,7 @@ impl<T: Turn> Queues<T> {
     fn has_room(&self, seats: usize) -> bool {
         match self.limit {
             None => true,
-            // It would never fit: it goes alone.
+            // A request wider than the limit would never fit: it runs alone.
             Some(limit) if seats > limit => self.running == 0,
             Some(limit) => self.seats + seats <= limit,
         }
@@ -284,7 +283,7 @@ impl<T: Turn> Queues<T> {
         if next.turn.tell() {
             self.queues[at].next_r += work;
         } else {
-            // Nobody is there any more.
+            // The request has gone away.
             self.take_started(next.id);
             self.undo(running);
         }

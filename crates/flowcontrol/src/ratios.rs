@@ -1,4 +1,4 @@
-//! Histograms of ratios over time: each nanosecond counts once, in the bucket of what the ratio was then.
+//! Histograms of ratios over time: each nanosecond counts once, in the bucket of the ratio at that time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl LevelRatios {
         Self(Mutex::new([demand, seats, requests, requests].map(|family| Ratio::new(family.bounds, now))))
     }
 
-    /// From now on there is this load.
+    /// Sets the load from now on.
     pub(crate) fn load(&self, now: Instant, load: Load) {
         let parts = [load.demand, load.seats, load.running, load.waiting];
         for (ratio, part) in self.0.lock().iter_mut().zip(parts) {
@@ -134,7 +134,7 @@ impl LevelRatios {
         }
     }
 
-    /// From now on this is what the load is measured by.
+    /// Sets the capacity that the load is measured by from now on.
     pub(crate) fn capacity(&self, now: Instant, capacity: Capacity) {
         let wholes = [capacity.seats, capacity.seats, capacity.seats, capacity.places];
         for (ratio, whole) in self.0.lock().iter_mut().zip(wholes) {
@@ -143,13 +143,13 @@ impl LevelRatios {
     }
 }
 
-/// A ratio, and for how long it was what.
+/// A ratio, and the time that it had each value.
 struct Ratio {
     part: f64,
     whole: f64,
     since: Instant,
     bounds: &'static [f64],
-    /// Nanoseconds by bucket, the last for what is beyond all bounds.
+    /// Nanoseconds by bucket, the last for ratios beyond all bounds.
     nanos: Vec<u64>,
     sum: f64,
 }

@@ -3,7 +3,7 @@
 use binnacle_meta::Text;
 use binnacle_schema::Value;
 
-/// The level and the schema that are never limited, and those that take what nothing else takes. The server has them also
+/// The level and the schema that are never limited, and those that take all other requests. The server has them also
 /// before it has read any.
 pub(crate) const EXEMPT: &str = "exempt";
 pub(crate) const CATCH_ALL: &str = "catch-all";
@@ -20,7 +20,7 @@ pub struct FlowSchema {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// What makes the flows of a schema.
+/// The attribute that makes the flows of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distinguisher {
     ByUser,
@@ -51,7 +51,7 @@ pub(crate) struct ResourceRule {
     pub(crate) groups: Vec<Text>,
     pub(crate) resources: Vec<Text>,
     pub(crate) namespaces: Vec<Text>,
-    /// Whether it is about what has no namespace, too.
+    /// True when it covers cluster-scoped requests too.
     pub(crate) cluster: bool,
 }
 
@@ -69,14 +69,14 @@ pub struct PriorityLevel {
     pub spec: LevelSpec,
 }
 
-/// How much a level may do at once.
+/// The limits of a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelSpec {
     /// Its part of the sum of all shares.
     pub shares: u32,
-    /// How much of its seats others may have while it does not need them.
+    /// The percentage of its seats that others may have while it does not need them.
     pub lendable_percent: u32,
-    /// How much it may have beyond its seats, of those seats; no limit if absent.
+    /// The percentage of its seats that it may borrow beyond them; no limit if absent.
     pub borrowing_percent: Option<u32>,
     /// Its requests are never limited.
     pub exempt: bool,
@@ -88,7 +88,7 @@ pub struct LevelSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queuing {
     pub queues: usize,
-    /// How many queues a flow is dealt, of which a request takes the shortest.
+    /// The number of queues dealt to a flow, of which a request takes the shortest.
     pub hand_size: usize,
     pub length_limit: usize,
 }

@@ -1,18 +1,18 @@
-//! How many seats a request takes: one, but for lists, which take more the more memory they read.
+//! The width of a request in seats: one, but for lists, which take more the more memory they read.
 
 use std::sync::Arc;
 
 use binnacle_request::{Query, RequestInfo};
 
-/// What is stored of a resource.
+/// The stored objects of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListSize {
     pub objects: u64,
-    /// Of all of them.
+    /// The size of all objects together.
     pub bytes: u64,
 }
 
-/// Says what is stored of the resource that a request is about; `None` when it is not served from here.
+/// Returns the stored objects of a request's resource; `None` when it is not served from here.
 pub type Counts = Arc<dyn Fn(&RequestInfo) -> Option<ListSize> + Send + Sync>;
 
 const BYTES_PER_SEAT: u64 = 100_000;
@@ -27,7 +27,7 @@ pub fn seats(info: &RequestInfo, query: &Query, counts: &Counts, level_seats: u3
     let most = most(level_seats, hand_size);
     match info.verb.as_str() {
         "list" => {}
-        // A watch that begins with what there is, is a list first.
+        // A watch that begins with the present objects is a list first.
         "watch" if starts_with_objects(query) => {}
         _ => return 1,
     }

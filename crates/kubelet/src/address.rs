@@ -1,4 +1,4 @@
-//! Which of a node's addresses is used.
+//! The choice of one of a node's addresses.
 
 use binnacle_schema::Value;
 

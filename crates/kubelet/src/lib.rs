@@ -1,6 +1,6 @@
-//! How to reach the kubelet of a node: its address, its port, and the TLS that both sides insist on.
+//! The way to the kubelet of a node: its address, its port, and the TLS that both sides insist on.
 //!
-//! Knows nothing of HTTP and does not look nodes up: who holds a node asks [`Kubelets::of_node`].
+//! Knows nothing of HTTP and does not look nodes up: callers with a node at hand call [`Kubelets::of_node`].
 
 mod address;
 
@@ -23,11 +23,11 @@ const EXTEND_WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 pub struct Config {
     /// The certificate and the key that are shown to kubelets.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Who signs kubelets' certificates. Without one they are not verified.
+    /// The authority that signs kubelets' certificates. Without one they are not verified.
     pub authority: Option<PathBuf>,
     /// Types of node addresses, the best first.
     pub preferred_address_types: Vec<String>,
-    /// Where kubelets listen that do not say in their node's status.
+    /// The port of kubelets whose node's status names none.
     pub port: u16,
 }
 
@@ -72,9 +72,9 @@ pub struct Kubelets {
 #[derive(Clone, Debug)]
 pub struct Kubelet {
     pub target: Target,
-    /// The same without looking at the certificate, for callers who were told not to.
+    /// The same without verifying the certificate, for callers that ask for that.
     pub unverified: Target,
-    /// Whether it takes WebSockets that others cannot be handed.
+    /// True when the kubelet takes WebSockets that others cannot be handed.
     pub takes_websockets: bool,
 }
 
@@ -106,12 +106,12 @@ impl Kubelets {
         Self { way, ..self }
     }
 
-    /// How kubelets are reached, as are the pods and services beside them.
+    /// The way to kubelets, and to the pods and services beside them.
     pub fn way(&self) -> &Way {
         &self.way
     }
 
-    /// Where the kubelet of a node listens. The error is kube-apiserver's sentence.
+    /// The address of a node's kubelet. The error is kube-apiserver's sentence.
     pub fn of_node(&self, node: &Value) -> Result<Kubelet, String> {
         let host = preferred_address(node, &self.preferred_address_types)?;
         let said = node.int_at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]);

@@ -26,13 +26,13 @@ enum Repr {
 
 /// Paths up to this length are kept in place; most are shorter, those of a pod template included.
 const SHORT: usize = 84;
-/// The longest path; what is beyond it is cut off and shown as an ellipsis.
+/// The longest path; the rest is cut off and shown as an ellipsis.
 const MAX_PATH: usize = 4 << 10;
-/// The longest value that an error shows; the rest is told as a number of bytes.
+/// The longest value that an error shows; the rest is shown as a number of bytes.
 const MAX_SHOWN: usize = 16 << 10;
 
 impl FieldPath {
-    /// The root: what is wrong is the object itself.
+    /// The root: the path of the object itself.
     pub fn root() -> Self {
         Self(Repr::Short(ArrayString::new_const()))
     }
@@ -142,7 +142,7 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What kind of mistake a [`FieldError`] reports; the text forms are part of the API (`causes[].reason`).
+/// The type of a [`FieldError`]; the text forms are part of the API (`causes[].reason`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldErrorType {
     NotFound,
@@ -215,7 +215,7 @@ impl FieldError {
         Self::with_value(FieldErrorType::Invalid, field, value.into(), detail.as_ref())
     }
 
-    /// `field: Invalid value: detail`, for values that would tell nothing.
+    /// `field: Invalid value: detail`, for values that mean nothing to clients.
     pub fn invalid_omitting(field: &FieldPath, detail: impl AsRef<str>) -> Self {
         Self::without_value(FieldErrorType::Invalid, field, detail.as_ref())
     }
@@ -230,7 +230,7 @@ impl FieldError {
         Self::with_value(FieldErrorType::Duplicate, field, value.into(), "")
     }
 
-    /// `field: Duplicate value`, for values that would tell nothing.
+    /// `field: Duplicate value`, for values that mean nothing to clients.
     pub fn duplicate_omitting(field: &FieldPath) -> Self {
         Self::without_value(FieldErrorType::Duplicate, field, "")
     }
@@ -326,7 +326,7 @@ fn beginning(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// Appends what an error may show of a text.
+/// Appends a text, as far as an error may show it.
 fn push_bounded(body: &mut String, text: &str) {
     body.push_str(&bounded_text(text, MAX_SHOWN));
 }

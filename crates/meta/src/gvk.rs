@@ -11,21 +11,21 @@ pub struct GroupVersion {
     pub version: Text,
 }
 
-/// A kind within a group, whatever the version.
+/// A kind within a group, of any version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupKind {
     pub group: Text,
     pub kind: Text,
 }
 
-/// A resource (the plural in paths) within a group, whatever the version.
+/// A resource (the plural in paths) within a group, of any version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     pub group: Text,
     pub resource: Text,
 }
 
-/// What an object says of itself in `apiVersion` and `kind`.
+/// The `apiVersion` and `kind` of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
     pub group: Text,
@@ -33,7 +33,7 @@ pub struct GroupVersionKind {
     pub kind: Text,
 }
 
-/// What a path names.
+/// The group, version and resource of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
     pub group: Text,

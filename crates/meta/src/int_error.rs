@@ -2,7 +2,7 @@
 
 use std::num::{IntErrorKind, ParseIntError};
 
-/// What Go's `strconv` says of the same text.
+/// The reason of Go's `strconv` for the same text.
 pub fn int_error(error: &ParseIntError) -> &'static str {
     match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",

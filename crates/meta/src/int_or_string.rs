@@ -22,7 +22,7 @@ impl IntOrString {
         go_int(text).and_then(|n| i32::try_from(n).ok()).map_or_else(|| Self::Str(text.into()), Self::Int)
     }
 
-    /// The number, or what the text says as a number, 0 where it says none.
+    /// The number, or that of the text, 0 where it is none.
     pub fn int_value(&self) -> i64 {
         match self {
             Self::Int(n) => i64::from(*n),

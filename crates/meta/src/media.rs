@@ -1,6 +1,6 @@
-//! Media types: the encodings of objects, and what an Accept header asks for.
+//! Media types: the encodings of objects, and Accept headers.
 
-/// How bytes are made of an object.
+/// The encoding of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     Json,
@@ -66,8 +66,8 @@ impl Encoding {
 
 /// The alternatives of an Accept header in the order in which kube-apiserver tries them.
 ///
-/// Its sort is not by quality alone: a clause that comes right behind a wildcard goes before it, whatever the two say
-/// about quality.
+/// Its sort is not by quality alone: a clause that comes right behind a wildcard goes before it, whatever the qualities
+/// of the two.
 pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
     let mut clauses: Vec<AcceptClause<'_>> =
         header.split(',').take(MAX_CLAUSES).filter_map(AcceptClause::parse).collect();
@@ -81,8 +81,8 @@ pub fn accept_clauses(header: &str) -> Vec<AcceptClause<'_>> {
     clauses
 }
 
-/// Whether kube-apiserver's router lets a request through to a handler that makes these media types: it compares bare
-/// types, and knows no wildcard but `*/*`.
+/// Returns true if kube-apiserver's router lets a request through to a handler that makes these media types: it
+/// compares bare types, and knows no wildcard but `*/*`.
 pub fn accept_names(header: &str, produced: &[&str]) -> bool {
     header.is_empty()
         || header.split(',').take(MAX_CLAUSES).any(|clause| {

@@ -16,7 +16,7 @@ use self::amount::{Amount, big_scaled_value, small_round_up, small_times_power};
 use self::text::{Parts, binary, decimal, parse_small, read_suffix, split};
 use crate::Text;
 
-/// How a quantity shows itself.
+/// The format of a quantity's suffix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// `12e6`
@@ -51,7 +51,7 @@ pub enum ParseQuantityError {
 const NANO: i32 = -9;
 const MILLI: i32 = -3;
 
-/// Bounds on what one quantity can cost: kube-apiserver has none, but no amount of anything comes near.
+/// Bounds on what one quantity can cost: kube-apiserver has none, but real amounts do not come near.
 const MAX_DIGITS: usize = 4096;
 const MAX_EXPONENT: i32 = 10_000;
 
@@ -95,7 +95,7 @@ impl Quantity {
             value <<= exponent.unsigned_abs();
         }
         let mut format = format;
-        // Whoever asks for a little gets at least the smallest amount there is.
+        // A tiny amount becomes at least the smallest one that there is.
         let mut amount = Amount::Big { value, scale };
         if !amount.is_zero() {
             amount = amount.round_up(NANO).0;
@@ -187,7 +187,7 @@ impl Quantity {
         self.scaled_value(MILLI)
     }
 
-    /// The number divided by `10^scale`, rounded up. What does not fit overflows as in kube-apiserver.
+    /// The number divided by `10^scale`, rounded up. Overflows as in kube-apiserver.
     pub fn scaled_value(&self, scale: i32) -> i64 {
         match &self.amount {
             Amount::Small { value, scale: own } if *own < scale => small_round_up(*value, scale.saturating_sub(*own)).0,

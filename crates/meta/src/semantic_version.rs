@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::go_quote;
 
-/// `1.2.3-alpha.1`. What stands behind a `+` is only for display.
+/// `1.2.3-alpha.1`. The build metadata behind a `+` is only for display.
 #[derive(Clone, Debug, Default)]
 pub struct SemanticVersion {
     numbers: [u64; 3],
@@ -21,7 +21,7 @@ enum Identifier {
 }
 
 impl SemanticVersion {
-    /// A version as semver.org describes them, or why it is none.
+    /// Parses a version as semver.org describes them; the error says why it is none.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());

@@ -11,10 +11,10 @@ pub use self::foreign::ForeignStatus;
 pub use self::reason::StatusReason;
 use crate::{FieldError, FieldErrorType, FieldErrors, GroupKind, GroupResource, aggregate};
 
-/// How many bytes of errors a refusal tells; each stands in the message and once more as a cause.
+/// The limit of the bytes of errors in a refusal; each stands in the message and once more as a cause.
 const MAX_ERROR_BYTES: usize = 256 << 10;
 
-/// The errors that a refusal tells.
+/// The errors that a refusal lists.
 fn told(errors: &FieldErrors) -> &[FieldError] {
     let mut bytes = 0;
     let fits = |error: &FieldError| {
@@ -38,12 +38,12 @@ pub struct Status {
     /// `metadata.continue`: where an expired list may go on.
     continue_token: String,
     tells_code: bool,
-    /// What a status that somebody else made says beyond that.
+    /// The further members of a status that another server made.
     foreign: Option<Box<ForeignStatus>>,
 }
 
 impl Status {
-    /// What a delete answers when the object is gone.
+    /// The answer of a delete when the object is gone.
     pub fn success(details: StatusDetails) -> Self {
         Self {
             reason: None,
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// What an order answers that was carried out (a binding, an eviction).
+    /// The answer of an order that was carried out (a binding, an eviction).
     pub fn carried_out() -> Self {
         Self {
             reason: None,
@@ -149,10 +149,10 @@ impl Status {
         Self::plain(StatusReason::Expired, 410, message)
     }
 
-    /// Validation failed: one cause per error; equal errors are told once in the message.
+    /// Validation failed: one cause per error; equal errors stand once in the message.
     ///
-    /// The Go server tells all errors however many there are. Here the first ones are told, up to a number and a size, and
-    /// a last sentence and cause say that there are more.
+    /// The Go server lists all errors however many there are. Here the first ones are listed, up to a number and a
+    /// size, and a last sentence and cause say that there are more.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
         let told = told(errors);
         let cut = told.len() < errors.len();
@@ -272,7 +272,7 @@ impl Status {
             .with_details(StatusDetails { retry_after_seconds, ..StatusDetails::default() })
     }
 
-    /// 429 for who asks too often, which tells no more than why.
+    /// 429 for too many requests, with no more than the reason.
     pub fn rate_limited(why: impl std::fmt::Display) -> Self {
         Self::plain(StatusReason::TooManyRequests, 429, format!("Too many requests: {why}"))
     }
@@ -281,7 +281,7 @@ impl Status {
         Self::plain(StatusReason::ServiceUnavailable, 503, message)
     }
 
-    /// 500 with what went wrong, for the client to report; must not hold anything that the client may not know.
+    /// 500 with the error, for the client to report; it must not hold anything that the client may not know.
     pub fn internal(error: impl std::fmt::Display) -> Self {
         let text = error.to_string();
         Self::plain(StatusReason::InternalError, 500, format!("Internal error occurred: {text}")).with_details(
@@ -333,7 +333,7 @@ impl Status {
         self
     }
 
-    /// Replaces the reason of a failure and its code, keeping what it is about.
+    /// Replaces the reason of a failure and its code, keeping its details.
     #[must_use]
     pub fn because(self, reason: StatusReason, code: u16) -> Self {
         Self { reason: Some(reason), code, ..self }
@@ -357,7 +357,7 @@ impl Status {
         self
     }
 
-    /// A success that tells its code, which most leave out.
+    /// A success that has its code, which most leave out.
     #[must_use]
     pub fn with_code(self) -> Self {
         Self { tells_code: true, ..self }
@@ -376,7 +376,7 @@ impl Status {
         self.reason
     }
 
-    /// The reason as it is told, which may be one that somebody else thought of; empty without any.
+    /// The text of the reason, which may be another server's own; empty without any.
     pub fn reason_text(&self) -> &str {
         match &self.foreign {
             Some(foreign) => &foreign.reason,
@@ -384,7 +384,7 @@ impl Status {
         }
     }
 
-    /// `Success`, `Failure`, or what somebody else called it.
+    /// `Success`, `Failure`, or another server's word.
     pub fn outcome(&self) -> &str {
         match &self.foreign {
             Some(foreign) => &foreign.status,

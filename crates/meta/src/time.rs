@@ -140,11 +140,11 @@ fn digits(year: i64, month: i64, day: i64, of_day: i64) -> Option<[u8; 19]> {
     Some(text)
 }
 
-/// How one element of a layout failed.
+/// The failure of one element of a layout.
 enum Bad {
     /// The text does not look like the element.
     Shape,
-    /// It does, but names no such time.
+    /// The text does, but there is no such time.
     Range(&'static str),
 }
 
@@ -284,7 +284,7 @@ fn atoi(text: &[u8]) -> Result<i64, ()> {
     Ok(if negative { -value } else { value })
 }
 
-/// `.123` as nanoseconds; what is beyond nine digits is dropped.
+/// `.123` as nanoseconds; digits beyond nine are dropped.
 fn fraction(text: &[u8]) -> Result<u32, Bad> {
     if !matches!(text[0], b'.' | b',') {
         return Err(Bad::Shape);

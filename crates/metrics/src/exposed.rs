@@ -1,14 +1,14 @@
-//! How families are shown where operators asked for something else: some left out, others under their old names too,
-//! labels held to a list of values.
+//! Families as operators asked for them: some left out, others under their old names too, labels held to a list of
+//! values.
 //!
-//! All of it happens when somebody asks for the families, so counting costs the same with and without.
+//! All of it happens when the families are read, so counting costs the same with and without.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use parking_lot::Mutex;
 use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
-/// The value that stands for all those which a list does not have.
+/// The value in place of all that are not in a list.
 const UNEXPECTED: &str = "unexpected";
 
 /// Families that are hidden since the release that deprecated them: the old name, the release, the help, and the family
@@ -54,7 +54,7 @@ const HIDDEN: [(&str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// What operators ask for.
+/// The options of operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExposedOptions {
     /// Names of families that are left out.
@@ -69,7 +69,7 @@ pub struct ExposedOptions {
 #[derive(Default)]
 pub struct Exposed {
     options: ExposedOptions,
-    /// For each family with a list, how often a value was not on it when it was last counted.
+    /// The number of values outside of the lists when they were last counted, by family.
     unexpected: Mutex<HashMap<String, u64>>,
 }
 
@@ -78,7 +78,7 @@ impl Exposed {
         Self { options, unexpected: Mutex::default() }
     }
 
-    /// The families in the order of their names, with those that tell what was done to them.
+    /// The families in the order of their names, with those that count the changes.
     pub fn families(&self, families: Vec<MetricFamily>) -> Vec<MetricFamily> {
         let mut families: BTreeMap<String, MetricFamily> =
             families.into_iter().map(|family| (family.name().to_owned(), family)).collect();
@@ -98,13 +98,13 @@ impl Exposed {
         families.into_values().collect()
     }
 
-    /// The families that are not left out, for an endpoint that tells nothing of what was done to them.
+    /// The families that are not left out, for an endpoint that does not count the changes.
     pub fn enabled(&self, mut families: Vec<MetricFamily>) -> Vec<MetricFamily> {
         families.retain(|family| !self.options.disabled.contains(family.name()));
         families
     }
 
-    /// Puts values together that no list has.
+    /// Merges the values that no list has.
     fn limit(&self, families: &mut BTreeMap<String, MetricFamily>) {
         for (name, labels) in &self.options.allowed {
             let Some(family) = families.get_mut(name) else { continue };
@@ -219,7 +219,7 @@ pub fn pair(name: &str, value: &str) -> LabelPair {
     pair
 }
 
-/// How often something was counted; a gauge says nothing of that.
+/// The number of observations; a gauge has none.
 fn observations(metric: &Metric, kind: MetricType) -> u64 {
     match kind {
         MetricType::COUNTER => metric.get_counter().get_value() as u64,

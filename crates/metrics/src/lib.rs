@@ -1,4 +1,4 @@
-//! How families of metrics are registered. Each part of the server has its own families, and all go into one registry.
+//! Registration of metric families. Each part of the server has its own families, and all go into one registry.
 
 mod exposed;
 mod summary;

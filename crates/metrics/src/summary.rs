@@ -1,6 +1,6 @@
-//! Summaries: durations told by quantiles of the last five hours. The metrics library has none.
+//! Summaries: quantiles of the durations of the last five hours. The metrics library has none.
 //!
-//! Durations are counted in buckets whose width is a thirty-second of what they hold, so that a quantile is off by at
+//! Durations are counted in buckets whose width is a thirty-second of their values, so that a quantile is off by at
 //! most that part; kube-apiserver's estimate is off by as much in rank instead. Counting takes no lock.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, LabelPair, Metric, MetricFamily, MetricType};
 
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
-/// How many parts the last hours are kept in, the oldest of which is forgotten as a whole, and how long each is.
+/// The last hours are kept in so many parts (ages), each this long; the oldest is forgotten as a whole.
 const AGES: usize = 5;
 const AGE: Duration = Duration::from_secs(60 * 60);
 /// Buckets for each power of two, as a power of two.
@@ -34,10 +34,10 @@ pub struct SummaryVec {
 /// One summary.
 pub struct Summary {
     began: Instant,
-    /// How many were counted in ages that are forgotten.
+    /// The number of durations counted in ages that are forgotten.
     forgotten: AtomicU64,
     sum_nanos: AtomicU64,
-    /// How many ages have passed.
+    /// The number of ages that have passed.
     age: AtomicU64,
     turning: Mutex<()>,
     /// Made when the age first counts something.
@@ -107,7 +107,7 @@ impl Summary {
 
     fn metric(&self, labels: Vec<LabelPair>, now: Instant) -> Metric {
         self.turn(now);
-        // What is being forgotten is not counted twice, nor left out.
+        // Under the lock no count moves to `forgotten`: each counts exactly once.
         let _turning = self.turning.lock();
         let mut counts = vec![0u64; BUCKETS];
         for age in self.ages.iter().filter_map(OnceLock::get) {
@@ -219,7 +219,7 @@ mod tests {
         for (found, want) in quantiles.iter().zip([0.5, 0.9, 0.99]) {
             assert!((found - want).abs() < want / 32.0, "{found} {want}");
         }
-        // What is older does not count, and was counted.
+        // Older durations do not count in quantiles, but in the total.
         let later = began + AGE * 3;
         summary.observe(Duration::from_secs(7), later);
         assert!(told(&summary, later).1[1] < 1.0);

@@ -33,7 +33,7 @@ pub fn text(families: &[MetricFamily]) -> String {
     text
 }
 
-/// Where the lines of one metric go.
+/// The destination of one metric's lines.
 struct Lines<'a> {
     text: &'a mut String,
     name: &'a str,
@@ -45,7 +45,7 @@ impl Lines<'_> {
         match kind {
             MetricType::COUNTER => self.line("", None, metric.get_counter().get_value()),
             MetricType::GAUGE => self.line("", None, metric.get_gauge().get_value()),
-            // Nothing here makes metrics without a type.
+            // The server has no metrics without a type.
             MetricType::UNTYPED => {}
             MetricType::HISTOGRAM => {
                 let histogram = metric.get_histogram();

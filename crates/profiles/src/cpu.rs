@@ -1,4 +1,5 @@
-//! Where processor time goes: a signal interrupts what runs a hundred times in each second of it, and notes the stack.
+//! The profile of processor time: for each second of it a signal interrupts the running code a hundred times, and notes
+//! the stack.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ fn encode(guard: &ProfilerGuard<'_>, duration: Duration) -> Result<Vec<u8>, CpuE
             file: symbol.filename().into_owned(),
             line: symbol.lineno(),
         });
-        // Threads tell workers from the listener and the log.
+        // The thread distinguishes workers from the listener and the log.
         let thread = Frame { function: format!("thread {}", frames.thread_name_or_id()), ..Frame::default() };
         stacks.add(stack.chain([thread]).collect(), vec![count, count.saturating_mul(PERIOD_NANOS)]);
     }

@@ -16,7 +16,7 @@ pub type ValueType = (&'static str, &'static str);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frame {
     pub function: String,
-    /// As the linker calls it.
+    /// The name for the linker.
     pub symbol: String,
     pub file: String,
     pub line: u32,
@@ -38,7 +38,7 @@ impl Stacks {
         Self { types, period, duration: Duration::ZERO, samples: Vec::new() }
     }
 
-    /// How long samples were taken.
+    /// Sets the time during which samples were taken.
     #[must_use]
     pub fn during(self, duration: Duration) -> Self {
         Self { duration, ..self }
@@ -90,7 +90,7 @@ impl Stacks {
         let profile = Profile {
             sample_types,
             samples,
-            // Names are told for all of it, so that readers look nothing up.
+            // All functions have names, so that readers look nothing up.
             mappings: vec![Mapping { id: 1, has_functions: true }],
             locations: located
                 .map(|((function, line), id)| Location {
@@ -109,7 +109,7 @@ impl Stacks {
             strings: strings.entries,
         };
         let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
-        // Nothing that is written to memory fails.
+        // Writing to memory does not fail.
         let _ = compressed.write_all(&profile.encode_to_vec());
         compressed.finish().unwrap_or_default()
     }

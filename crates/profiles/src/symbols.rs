@@ -5,7 +5,7 @@ pub fn name_of(address: usize) -> Option<String> {
     let mut name = None;
     // The crate takes addresses for those behind a call, and looks at the byte before.
     let behind = std::ptr::without_provenance_mut(address.checked_add(1)?);
-    // What is inlined there comes first, the function that has the address last.
+    // Inlined functions come first, the function that has the address last.
     backtrace::resolve(behind, |symbol| {
         name = symbol.name().map(|name| format!("{name:#}")).or_else(|| name.take());
     });

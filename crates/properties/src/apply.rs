@@ -10,7 +10,7 @@ use crate::objects;
 
 static STATUS: [Text; 1] = [Text::new_static("status")];
 
-/// More steps than tell anything new.
+/// More steps find nothing new.
 const MAX_STEPS: usize = 8;
 
 /// The input is configurations in YAML with `---` between them, that managers apply in turn; one that begins with
@@ -62,7 +62,7 @@ impl World {
         Apply { update, force, versions: self }
     }
 
-    /// One request: the object that comes of it, or none where it is refused.
+    /// One request: the resulting object, or none where it is refused.
     fn applied(&self, manager: &str, now: i64, force: bool, config: &Value) -> Option<Value> {
         // The endpoint refuses these before.
         if !config.list_at(&["metadata", "managedFields"]).is_empty()
@@ -91,11 +91,11 @@ impl World {
         assert_eq!(again, self.live.as_ref().map(json::to_string), "the same again");
     }
 
-    /// Whether an object says all that the configuration says, in the same words.
+    /// True when the decoded configuration keeps all that the configuration says, in the same words.
     ///
-    /// What is not kept (nulls, empty maps, amounts in other units) differs from the object each time that it is
-    /// applied: a conflict with whoever else owns it, or one more element of a list where it is the key of one. The
-    /// reference has it so.
+    /// Dropped or rewritten values (nulls, empty maps, amounts in other units) differ from the object each time that
+    /// they are applied: a conflict with whoever else owns them, or one more element of a list where they are the key
+    /// of one. kube-apiserver has it so.
     fn keeps(&self, config: &Value) -> bool {
         decode::value(config.clone(), self.message).is_ok_and(|kept| holds(&kept.value, config))
     }
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// Whether all that `part` says is in `whole`.
+/// True when all of `part` is in `whole`.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {

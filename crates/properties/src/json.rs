@@ -21,7 +21,7 @@ pub fn json(data: &[u8]) {
     }
     let Ok(typed) = typed else { return };
     objects::survives(&typed.value, message);
-    // Of the text of a number, which a quantity keeps, the tree knows nothing.
+    // The tree does not keep the text of a number, which a quantity does.
     if let Ok(tree) = tree
         && typed.findings.is_empty()
         && json::compact(data, &limits).as_deref() == Ok(json::to_string(&tree).as_str())

@@ -1,4 +1,4 @@
-//! What must hold of every input that a client or another server can send, whatever it is: decoders answer or refuse and read what they
+//! Properties of every input that a client or another server can send: decoders answer or refuse and read what they
 //! write, patches stay within their limits, applying twice changes nothing.
 //!
 //! A property takes bytes and panics where it is broken. The programs in `fuzz/` try them on generated input, the tests of

@@ -1,4 +1,4 @@
-//! What the properties of several formats say of decoded objects.
+//! Properties of decoded objects, shared by several formats.
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
@@ -15,7 +15,7 @@ pub(crate) fn message_of(tree: &Value) -> &'static Message {
     message(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))
 }
 
-/// Whether objects of the kind have names, versions and managers.
+/// True when objects of the kind have names, versions and managers.
 pub(crate) fn is_resource(message: &Message) -> bool {
     let metadata = message.get("metadata").and_then(|field| field.ty.message());
     metadata.is_some_and(|metadata| metadata.get("managedFields").is_some())
@@ -33,12 +33,12 @@ pub(crate) fn has_odd_number(value: &Value) -> bool {
     }
 }
 
-/// A decoded object is read back from whatever form it is written in.
+/// A decoded object is read back from every form.
 pub(crate) fn survives(value: &Value, message: &Message) {
     if has_odd_number(value) {
         return;
     }
-    // What was made of a small document may be longer than a body may be.
+    // A small document may become longer than a body may be.
     let limits = Limits { max_bytes: usize::MAX, max_yaml_nodes: 1 << 30, max_memory: usize::MAX, ..Limits::default() };
     let text = json::to_string(value);
     let decoded = decode::json(text.as_bytes(), message, &limits).expect("JSON that was written is read");
@@ -54,7 +54,7 @@ pub(crate) fn survives(value: &Value, message: &Message) {
     stored_survives(&stored, value, message);
 }
 
-/// A message that was written is read alike by both readers, and once read tells the same from then on.
+/// A written message is read alike by both readers, and stays the same when it is written and read again.
 pub(crate) fn stored_survives(stored: &[u8], from: &Value, message: &Message) {
     let (api_version, kind) = (from.str_at(&["apiVersion"]), from.str_at(&["kind"]));
     let read = |bytes: &[u8]| {
@@ -78,7 +78,7 @@ pub(crate) fn stored_survives(stored: &[u8], from: &Value, message: &Message) {
     assert!(third == again, "protobuf tells the same: {text}");
 }
 
-/// How deep a tree nests: 0 for scalars.
+/// The depth of a tree's nesting: 0 for scalars.
 pub(crate) fn depth(value: &Value) -> usize {
     match value {
         Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or(0),

@@ -4,8 +4,8 @@ use binnacle_admission_webhooks::read_answer;
 use binnacle_kinds::BuiltInKinds;
 use binnacle_schema::{Limits, Value, json};
 
-/// The input is what a webhook answers. Whatever it is, it is read as an answer or refused in so many words, and what a
-/// refusal passes on is a Status that clients can read.
+/// The input is a webhook's answer: it is read or refused with a message of bounded length, and a refusal's Status is
+/// one that clients can read.
 pub fn review_answer(data: &[u8]) {
     for mutating in [true, false] {
         for told in read_answer(&BuiltInKinds, data, mutating) {

@@ -6,8 +6,8 @@ use futures::FutureExt;
 /// More frames than this are not looked at: what repeats is bounded by being one at a time.
 const MAX_FRAMES: usize = 1000;
 
-/// The input is what a kubelet sends: it is read to its end or refused, and what was read is written so that it reads the
-/// same.
+/// The input is a kubelet's stream: it is read to its end or refused, and frames that were read are written so that
+/// they read the same.
 pub fn spdy(data: &[u8]) {
     let frames = read(data);
     let mut written = Vec::new();

@@ -10,7 +10,7 @@ pub fn strategic_patch(data: &[u8]) {
     let Some((live @ Value::Object(_), patch)) = objects::two(data) else { return };
     let Ok(patch @ Value::Object(_)) = json::parse(patch, &Limits::default()) else { return };
     let message = objects::message_of(&live);
-    // What is stored has been decoded before.
+    // Stored objects have been decoded before.
     let Ok(live) = decode::value(live, message).map(|decoded| decoded.value) else { return };
     let merged = match strategic::apply(live.clone(), &patch, message) {
         Ok(merged) => merged,

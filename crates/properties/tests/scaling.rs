@@ -13,18 +13,18 @@ use binnacle_schema::{Field, Limits, Message, Object, Ty, Value, decode, json};
 use binnacle_scheme::StrategyContext;
 use binnacle_validation::metadata;
 
-/// How many elements the first look compares: what it costs to add some to few, and some to many.
+/// The numbers of elements of the first measurement: it compares the cost of adding some to few, and some to many.
 const LOOK: [usize; 3] = [16, 128, 512];
-/// How many elements decide, and how much dearer the larger object may be: four times where work is linear, sixteen times
-/// where it is a square.
+/// The numbers of elements of the decisive measurement, and the allowed factor between their times: four where work is
+/// linear, sixteen where it is a square.
 const DECIDE: [usize; 2] = [1024, 4096];
 const ALLOWED: u32 = 10;
-/// Shorter than this nothing can be said: the clock of a thread goes in ticks of some milliseconds.
+/// Shorter times decide nothing: the clock of a thread goes in ticks of some milliseconds.
 const FLOOR: Duration = Duration::from_millis(10);
 /// Structs that many kinds embed are filled in the first so many places.
 const PLACES: usize = 2;
 
-/// How the elements of a list stand to each other.
+/// The likeness of a list's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Elements {
     /// No two have a text or number in common.
@@ -72,7 +72,7 @@ struct Place {
 #[derive(Default)]
 struct Places {
     found: Vec<Place>,
-    /// How often a list of a message was met.
+    /// The number of times that a list of a message was met.
     met: HashMap<(String, String), usize>,
 }
 
@@ -155,7 +155,7 @@ impl Place {
         })
     }
 
-    /// All that a write does to an object but store it. What comes of it does not matter.
+    /// All steps of a write but the storing. The result does not matter.
     fn work(&self, [new, old]: &[String; 2]) {
         let limits = Limits { max_bytes: usize::MAX, max_memory: usize::MAX, ..Limits::default() };
         let decoded = |text: &str| {
@@ -211,7 +211,7 @@ fn is_square(work: impl Fn(usize)) -> Option<[Duration; 2]> {
     Some(best)
 }
 
-/// For how long this thread was on a processor: what others do on the machine does not count.
+/// The processor time of this thread: other load of the machine does not count.
 fn cpu_time(work: impl FnOnce()) -> Duration {
     let before = on_processor();
     work();
@@ -240,7 +240,7 @@ fn filled_message(message: &Message, number: usize, depth: usize) -> Object {
     let fields = message.fields.iter().filter(|field| {
         let is_list = field.ty.element().is_some() || field.ty.map_value().is_some();
         let is_struct = matches!(field.ty, Ty::Message(_));
-        // Of structs that exclude each other, most are left out: those that must be there are enough.
+        // Structs may exclude each other, so that most are left out: the required ones are enough.
         !is_list && (!is_struct || (depth > 0 && field.required)) && field.name != "deletionTimestamp"
     });
     fields.map(|field| (field.name.clone(), filled(&field.ty, field, number, depth))).collect()

@@ -1,4 +1,4 @@
-//! Makes the cases of a file expect what a server answers: for new cases, asked of a Go kube-apiserver.
+//! Makes the cases of a file expect a server's answers: for new cases, those of a Go kube-apiserver.
 //!
 //! `record FILE` only brings the file into its form. `record FILE PORT CA TOKEN [TEXT]` asks the server at a port of 127.0.0.1,
 //! whose certificate CA (a file) has signed, with a TOKEN of `system:masters`, for the cases whose name contains TEXT.

@@ -40,7 +40,7 @@ pub(crate) fn header(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default()
 }
 
-/// The normal form of what a step compares of an answer.
+/// The normal form of the parts of an answer that a step compares.
 pub(crate) fn observe(
     step: &Step,
     status: u16,
@@ -88,7 +88,7 @@ pub(crate) fn observe_headers(step: &Step, headers: &HeaderMap, texts: &mut Text
     Value::Object(chosen)
 }
 
-/// Takes away what the step ignores, orders what it says has no order, and keeps what it selects.
+/// Removes the parts that the step ignores, sorts those that it calls unordered, and keeps those that it selects.
 pub(crate) fn trim(step: &Step, parsed: &Value, variables: &Variables) -> Result<Value, String> {
     let mut value = parsed.clone();
     if !value.is_object() && !value.is_array() {

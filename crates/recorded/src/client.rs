@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::answer::Answer;
 
-/// Where the server is, and who asks it.
+/// The address of a server, and the credentials of its client.
 #[derive(Clone)]
 pub struct Endpoint {
     pub address: SocketAddr,
@@ -28,7 +28,7 @@ pub(crate) struct Outgoing {
     pub(crate) target: String,
     pub(crate) headers: Map<String, Value>,
     pub(crate) data: Option<Vec<u8>>,
-    /// In place of the endpoint's token; empty for an anonymous request.
+    /// The token in place of the endpoint's; empty for an anonymous request.
     pub(crate) token: Option<String>,
 }
 

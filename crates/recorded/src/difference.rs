@@ -1,4 +1,4 @@
-//! Differences between what was recorded and what came.
+//! Differences between recorded and received answers.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ fn compare(expected: Option<&Value>, got: Option<&Value>, path: &str, found: &mu
     }
 }
 
-/// Tells differences in lines of path, expected and got.
+/// Formats differences as lines of path, expected and received value.
 pub(crate) fn report(title: &str, found: &[Difference]) -> String {
     let plural = if found.len() == 1 { "" } else { "s" };
     let mut out = format!("{title}: {} difference{plural}", found.len());

@@ -1,4 +1,4 @@
-//! The text of a file of cases: one line a step and one for what it expects, so that changes are small to read.
+//! The text of a file of cases: one line for a step and one for its expected answer, so that changes are small to read.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ impl File {
         Ok(case::parse(&self.text())?.cases)
     }
 
-    /// Makes the steps of the case at a place expect what was recorded.
+    /// Sets the expected answers of the case at a place.
     pub fn expect(&mut self, place: usize, recorded: Vec<Option<Value>>) {
         let steps = self.cases.get_mut(place).and_then(|case| case.get_mut("steps")?.as_array_mut());
         for (step, recorded) in steps.into_iter().flatten().zip(recorded) {

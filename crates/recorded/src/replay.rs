@@ -51,7 +51,7 @@ pub async fn record(endpoint: &Endpoint, case: &Case) -> Result<Vec<Option<Value
     Ok(recorded)
 }
 
-/// Told of each step: a title, the step, and the normal form of its answer, if that counts.
+/// Called for each step with a title, the step, and the normal form of its answer, if that counts.
 type Judge<'j> = dyn FnMut(&str, &Step, Option<Value>) -> Result<(), String> + Send + 'j;
 
 async fn converse(endpoint: &Endpoint, case: &Case, judge: &mut Judge<'_>) -> Result<(), String> {
@@ -71,7 +71,7 @@ struct Replay<'a> {
     variables: Variables,
     texts: Texts,
     watches: HashMap<&'a str, Watch>,
-    /// The paths of what exists because of this case, oldest first.
+    /// The paths of the objects that this case created, oldest first.
     created: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Creates what a case stands on.
+    /// Creates an object that a case needs.
     async fn set_up(&mut self, path: &str, kind: &str, metadata: &Value) -> Result<(), String> {
         let body = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
         let answer = self.connection.request(&Outgoing::json("POST", path, &body)).await?;
@@ -157,7 +157,7 @@ impl<'a> Replay<'a> {
         observe(step, answer.status, &answer.headers, &parsed, &self.variables, &mut self.texts).map(Some)
     }
 
-    /// Asks until the condition holds, or for as long as it may take.
+    /// Repeats a request until the condition holds or the time is over.
     async fn settled(&mut self, outgoing: &Outgoing, condition: Option<&Condition>) -> Result<Answer, String> {
         let limit = Instant::now() + condition.and_then(|condition| condition.timeout).map_or(PATIENCE, seconds);
         loop {

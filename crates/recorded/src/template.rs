@@ -1,4 +1,4 @@
-//! Placeholders such as `{{ns}}` in what a case sends.
+//! Placeholders such as `{{ns}}` in the requests of a case.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

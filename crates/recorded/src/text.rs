@@ -1,4 +1,4 @@
-//! Normal forms of text: what a server chooses by itself gives way to names that are the same in every run.
+//! Normal forms of text: names that are the same in every run replace the values that a server chooses.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ pub(crate) struct Texts {
     sent: String,
     /// Numbers by table and value: the same value gets the same number.
     numbers: HashMap<&'static str, HashMap<String, usize>>,
-    /// Values that a run chose itself and what they are called, longest first.
+    /// Values that a run chose itself and their names, longest first.
     known: Vec<(String, String)>,
 }
 

@@ -39,7 +39,7 @@ async fn recorded_cases() {
     println!("{} cases pass", results.ran);
 }
 
-/// A case that expects what the server does not answer fails, with the place of each difference.
+/// A case whose expectations the server does not meet fails, with the place of each difference.
 async fn differences_are_found(endpoint: &Endpoint) {
     let text = r#"{"area": "a", "cases": [{"name": "n", "about": "x", "steps": [
         {"do": "POST", "path": "/api/v1/namespaces/{{ns}}/configmaps", "compare": "subset",

@@ -190,7 +190,7 @@ fn stream(name: &'static str, options: &'static str) -> SubresourceDescription {
     )
 }
 
-/// Hands on whole requests, whatever their method.
+/// Hands on whole requests, of any method.
 fn proxy(options: &'static str) -> SubresourceDescription {
     SubresourceDescription::new(
         "proxy",

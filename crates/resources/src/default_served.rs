@@ -4,7 +4,7 @@ use binnacle_scheme::Served;
 
 use crate::groups;
 
-/// What is served without `--runtime-config`; feature gates are another question.
+/// The resources that are served without `--runtime-config`; feature gates are not considered.
 pub fn default_served() -> Served {
     Served::built_in(groups(), |version, resource| version.served_by_default.then(|| resource.clone()))
 }

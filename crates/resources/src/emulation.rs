@@ -1,4 +1,5 @@
-//! What a server serves that emulates an older release: what that release has, and what operators ask for of later ones.
+//! The resources of a server that emulates an older release: those of that release, and later ones that operators ask
+//! for.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -7,7 +8,7 @@ use binnacle_scheme::{GroupDescription, Release, ResourceDescription, VersionDes
 
 use crate::{Enabled, groups};
 
-/// How the server emulates a release.
+/// The options of emulating a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emulation {
     pub release: Release,
@@ -23,7 +24,7 @@ pub struct Emulation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServedResources(HashSet<(&'static str, &'static str, &'static str)>);
 
-/// What `--runtime-config` names and the emulated release does not have.
+/// A version or resource that `--runtime-config` names and the emulated release does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmulationError {
     #[error(
@@ -41,7 +42,7 @@ pub enum EmulationError {
 }
 
 impl ServedResources {
-    /// `gate` tells whether a feature gate is on.
+    /// `gate` returns true if a feature gate is on.
     pub fn new(enabled: &Enabled, emulation: Emulation, gate: impl Fn(&str) -> bool) -> Result<Self, EmulationError> {
         let mut served = Self::default();
         for group in groups() {
@@ -63,7 +64,7 @@ impl ServedResources {
     ) -> Result<(), EmulationError> {
         let mut versions: Vec<_> = group.versions.iter().collect();
         versions.sort_by_key(|version| maturity(version.version));
-        // What is turned on, and what is served, in a version of less maturity.
+        // The resources that are turned on, and those that are served, in versions of less maturity.
         let (mut on_below, mut served_below): (HashSet<&str>, HashSet<&str>) = Default::default();
         for version in versions {
             let is_alpha = version.version.contains("alpha");
@@ -130,7 +131,7 @@ fn is_known(
     }
 }
 
-/// Alpha before beta before what is settled, then by number: `v1alpha1`, `v1beta1`, `v1beta2`, `v1`, `v2`.
+/// Alpha before beta before stable versions, then by number: `v1alpha1`, `v1beta1`, `v1beta2`, `v1`, `v2`.
 fn maturity(version: &str) -> (u8, u32, u32, Reverse<&str>) {
     let (stage, at) = match (version.find("alpha"), version.find("beta")) {
         (Some(at), _) => (0, at),

@@ -1,4 +1,4 @@
-//! Which built-in versions and resources are served: what `--runtime-config` says over what the release serves anyway.
+//! The built-in versions and resources that are served: `--runtime-config` over the defaults of the release.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ const ALL: &str = "api/all";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Enabled {
     stages: Vec<(Stages, bool)>,
-    /// By group and version.
+    /// The settings of versions, by group and version.
     versions: BTreeMap<(String, String), bool>,
-    /// By group, version and plural.
+    /// The settings of resources, by group, version and plural.
     resources: BTreeMap<(String, String, String), bool>,
 }
 
-/// What is wrong with `--runtime-config`.
+/// An error in `--runtime-config`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnabledError {
     #[error("invalid runtime-config with only api/all=false")]
@@ -96,7 +96,7 @@ impl Enabled {
         Ok(())
     }
 
-    /// Whether a resource is served as far as the flag is concerned; its feature gate is another question.
+    /// True when the flag and the defaults serve a resource; its feature gate is not considered.
     pub fn serves(&self, version: &VersionDescription, resource: &ResourceDescription) -> bool {
         let [group, name, plural] = [&resource.group, &resource.version, &resource.plural].map(|text| text.to_string());
         if let Some(on) = self.resources.get(&(group.clone(), name.clone(), plural)) {
@@ -151,7 +151,7 @@ fn known_groups(given: &BTreeMap<&str, &str>) -> Result<(), EnabledError> {
     if unknown.is_empty() { Ok(()) } else { Err(EnabledError::Groups(unknown.join(","))) }
 }
 
-/// What Go's `strconv.ParseBool` accepts; a key without value is on.
+/// Parses a bool as Go's `strconv.ParseBool` does; a key without value is on.
 fn go_bool(text: &str) -> Option<bool> {
     match text {
         "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -52,7 +52,7 @@ pub fn all() -> impl Iterator<Item = &'static Arc<ResourceDescription>> {
     groups().iter().flat_map(|group| &group.versions).flat_map(|version| &version.resources)
 }
 
-/// The stored resources by what follows the root in their keys, once for each version.
+/// The stored resources by the part of their keys below the root, once for each version.
 pub fn key_prefixes() -> impl Iterator<Item = (Text, GroupResource)> {
     all().filter_map(|description| {
         let storage = description.storage.as_ref()?;

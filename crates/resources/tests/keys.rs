@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use binnacle_resources::all;
 
-/// Where the keys do not simply begin with the resource's name: by group and resource, below the root.
+/// Resources whose keys do not simply begin with their name: by group and resource, below the root.
 const ODD: &[(&str, &str, &str)] = &[
     ("", "endpoints", "services/endpoints"),
     ("", "nodes", "minions"),

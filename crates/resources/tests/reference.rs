@@ -35,7 +35,7 @@ fn every_path_of_every_version_is_described() {
     assert_eq!(recorded.len(), described.len(), "{:?}", difference(&described, &recorded));
 }
 
-/// What can be asked of a path, and the kind (group/version/kind) that is spoken of.
+/// An operation on a path: its action, and the kind (group/version/kind) that it is about.
 type Operation = (String, String);
 
 fn operation(item: &Value) -> Option<Operation> {

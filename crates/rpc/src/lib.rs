@@ -30,12 +30,12 @@ pub struct Plugin {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("rpc error: code = {} desc = {why}", code_name(*code))]
 pub struct CallError {
-    /// As gRPC tells failures apart.
+    /// The status code of gRPC.
     pub code: Code,
     why: String,
 }
 
-/// How long after a connection was refused another one is tried.
+/// The pause before the next attempt after a refused connection.
 const CONNECT_AGAIN: Duration = Duration::from_millis(100);
 
 impl Plugin {
@@ -61,7 +61,7 @@ impl Plugin {
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        // Why there is no connection, as long as there is none.
+        // The reason why there is no connection, as long as there is none.
         let refused = Mutex::new(None);
         let call = async {
             loop {

@@ -1,5 +1,5 @@
-//! How objects are turned into the bytes that a store keeps, and these into what clients get. Two codecs: the protobuf
-//! envelope of the program's own kinds, and JSON that is kept as JSON.
+//! Encoding of objects to the bytes that a store keeps, and of these to the answers of clients. Two codecs: the
+//! protobuf envelope of the program's own kinds, and JSON that is kept as JSON.
 
 mod envelope;
 mod text;
@@ -14,8 +14,8 @@ use crate::{CustomSchema, Kinds, StoredType, Strategy, Written};
 pub use envelope::Envelope;
 pub use text::JsonText;
 
-/// Bytes of a kind's objects. What is *kept* is what the watch cache holds: the stored bytes, or what [`Codec::index`]
-/// made of them.
+/// Bytes of a kind's objects. *Kept* bytes are those of the watch cache: the stored bytes, or those that
+/// [`Codec::index`] made of them.
 pub trait Codec: Send + Sync + 'static {
     /// The bytes to store of a canonical object.
     fn write(&self, kind: &StoredKind<'_>, media_type: MediaType, object: &Value) -> Vec<u8>;
@@ -23,10 +23,11 @@ pub trait Codec: Send + Sync + 'static {
     /// The object of stored bytes, in the storage version.
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String>;
 
-    /// As much of a kind's message as these paths lead through.
+    /// The part of a kind's message that these paths lead through.
     fn narrow(&self, message: &MessageRef, paths: &[&[&str]]) -> Message;
 
-    /// As much of an object as a narrowed message has, and the bytes to keep where they are others than those stored.
+    /// The part of an object that a narrowed message has, and the bytes to keep where they are others than those
+    /// stored.
     fn index(
         &self,
         kind: &StoredKind<'_>,
@@ -40,7 +41,7 @@ pub trait Codec: Send + Sync + 'static {
     /// The protobuf message of kept bytes, without an envelope.
     fn to_protobuf(&self, kept: &[u8], resource_version: &str) -> Result<Bytes, String>;
 
-    /// Brings an object into the form in which it is written.
+    /// Brings an object into its canonical form, in which it is written.
     fn canonicalize(&self, message: &MessageRef, object: &mut Value);
 
     /// Sets a member of a canonical object of this message, which stays canonical.
@@ -75,7 +76,7 @@ pub struct StoredKind<'a> {
     pub custom: Option<&'a dyn CustomSchema>,
 }
 
-/// What a client is told that an object is.
+/// The API version and kind under which a client gets an object.
 #[derive(Clone, Copy)]
 pub struct Named<'a> {
     pub message: &'a MessageRef,
@@ -83,14 +84,14 @@ pub struct Named<'a> {
     pub kind: &'a str,
 }
 
-/// How deep a stored object may be nested; what was accepted as JSON is never deeper.
+/// The limit of a stored object's nesting; an object accepted as JSON is never deeper.
 const DEPTH: usize = 256;
-/// A stored object is no larger than etcd lets a request be, unless it was told otherwise.
+/// A stored object is no larger than a request of etcd may be, unless etcd's limit was raised.
 const LIMITS: Limits =
     Limits { max_bytes: 64 << 20, max_depth: DEPTH, max_yaml_nodes: 4 << 20, max_memory: usize::MAX };
 
 impl<'a> StoredKind<'a> {
-    /// As objects of a kind are handled; `api_version` is that of its storage.
+    /// The stored form of a kind; `api_version` is that of its storage.
     pub fn new(kind: &'a StoredType, api_version: &'a str) -> Self {
         Self {
             group: &kind.storage.group,
@@ -150,7 +151,7 @@ mod tests {
         )
     }
 
-    /// What is written is read again, is kept as it is, and shows the version that it is given.
+    /// Written objects are read again, are kept as they are, and show the version that they are given.
     #[test]
     fn bytes_and_back() {
         let message = message();

@@ -1,4 +1,4 @@
-//! How objects become rows of a table, for `kubectl get`.
+//! The table of a kind, for `kubectl get`.
 
 use std::cmp::Ordering;
 use std::time::SystemTime;
@@ -14,19 +14,19 @@ pub trait Columns: Send + Sync + 'static {
     /// The cells of one object's row, one a column. Ages are measured from `now`.
     fn cells(&self, object: &Value, now: SystemTime) -> Vec<Value>;
 
-    /// The `conditions` of a row: what it says of its object beside the cells.
+    /// The `conditions` of a row, beside the cells.
     fn conditions(&self, object: &Value) -> Vec<Value> {
         let _ = object;
         Vec::new()
     }
 
-    /// How the rows of a list are sorted, where that is not the order of the list.
+    /// The order of a list's rows, where that is not the order of the list.
     fn order(&self) -> Option<fn(&Value, &Value) -> Ordering> {
         None
     }
 
     /// Annotations that only the versioned form of an object has: tables and partial objects, which kube-apiserver makes
-    /// of its internal form, are without them.
+    /// of its internal form, lack them.
     fn unseen_annotations(&self) -> &[&str] {
         &[]
     }

@@ -1,4 +1,4 @@
-//! How a resource is described: names, scope, verbs, subresources, storage, selectable fields, deletion. Descriptions of
+//! Descriptions of resources: names, scope, verbs, subresources, storage, selectable fields, deletion. Those of
 //! built-in resources and of custom ones are the same values, made at start or at run time.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct VersionDescription {
     pub version: &'static str,
     /// `versionPriority` of its APIService.
     pub priority: i32,
-    /// Whether it is served without `--runtime-config`.
+    /// True when it is served without `--runtime-config`.
     pub served_by_default: bool,
     /// In order of their plural names.
     pub resources: Vec<Arc<ResourceDescription>>,
@@ -52,14 +52,14 @@ pub struct ResourceDescription {
     pub verb_order: VerbOrder,
     /// In order of their names.
     pub subresources: Vec<SubresourceDescription>,
-    /// Where objects are kept; `None` for reviews, bindings and component statuses, which are never stored.
+    /// The storage of its objects; `None` for reviews, bindings and component statuses, which are never stored.
     pub storage: Option<Storage>,
     /// Fields that can be selected by, computed from an object in its storage version.
     pub selectable_fields: Vec<SelectableField>,
     /// The names under which this version's clients may ask for them.
     pub field_labels: FieldLabels,
     pub lifecycle: Lifecycle,
-    /// The warning for those who use it, where its own author deprecates it.
+    /// The warning for requests of it, where its own author deprecates it.
     pub deprecation: Option<Text>,
     /// Served only while this feature gate is on.
     pub feature_gate: Option<&'static str>,
@@ -67,16 +67,16 @@ pub struct ResourceDescription {
     pub returns_deleted_object: bool,
     /// A PUT of an absent name creates the object.
     pub create_on_update: bool,
-    /// An update without a resourceVersion overwrites whatever is there.
+    /// An update without a resourceVersion overwrites any object.
     pub unconditional_update: bool,
     pub deletion: Deletion,
     pub garbage_collection: GarbageCollection,
-    /// Fields (dotted paths) that a write through the main path leaves as they are: an update puts back what is stored,
-    /// a create drops them.
+    /// Fields (dotted paths) that a write through the main path leaves as they are: an update restores the stored
+    /// values, a create drops them.
     pub puts_back: Vec<Text>,
     /// Fields that managed fields never assign to a writer of the main path. The same but for a few kinds.
     pub resets: Vec<Text>,
-    /// Its definitions in documents of OpenAPI; `None` where the field tables tell of its kind.
+    /// Its definitions in documents of OpenAPI; `None` where the field tables have its kind.
     pub published: Option<Arc<dyn Published>>,
 }
 
@@ -93,7 +93,7 @@ pub struct SubresourceDescription {
     pub puts_back: Vec<Text>,
     /// Fields that managed fields never assign to a writer of this path. The same but for a few kinds.
     pub resets: Vec<Text>,
-    /// Where not empty: an update through this path changes nothing but these (`*` stands for any list item).
+    /// The fields that an update through this path changes at most, where not empty (`*` stands for any list item).
     pub changes_only: Vec<Text>,
 }
 
@@ -108,7 +108,7 @@ pub enum SubresourceKind {
     Foreign(Text, Text, Text),
 }
 
-/// What a subresource does with its object.
+/// The role of a subresource for its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubresourceRole {
     /// Reads the whole object, writes its status.
@@ -125,7 +125,7 @@ pub enum SubresourceRole {
     Connect,
 }
 
-/// Where and as what the objects of a resource are kept.
+/// The storage of a resource's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// The path below `/registry/`, without slashes at its ends.
@@ -134,8 +134,9 @@ pub struct Storage {
     pub group: Text,
     pub version: Text,
     pub kind: Text,
-    /// The version whose hash discovery shows. It differs where kube-apiserver writes objects in a version that nobody
-    /// serves any more (definitions of custom resources in v1beta1): it reads both, and so must whoever shares its store.
+    /// The version whose hash discovery shows. It differs where kube-apiserver writes objects in a version that is not
+    /// served any more (definitions of custom resources in v1beta1): it reads both, and so must every server that
+    /// shares its store.
     pub announced_version: Text,
     /// Objects vanish after `--event-ttl`.
     pub expires: bool,
@@ -143,7 +144,7 @@ pub struct Storage {
     pub watch_cache: bool,
 }
 
-/// How a delete proceeds.
+/// The course of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
     /// At once, as soon as there are no finalizers.
@@ -156,7 +157,7 @@ pub enum Deletion {
     CustomResourceDefinition,
 }
 
-/// What becomes of dependents when a delete does not say.
+/// The treatment of dependents when a delete names no propagation policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GarbageCollection {
     /// No strategy of its own: the garbage collector deletes dependents in the background.
@@ -205,8 +206,8 @@ impl ResourceDescription {
         Self::new(names.map(Text::new_static), namespaced)
     }
 
-    /// A stored resource with all verbs, kept under its plural name in its own version; what differs is said by the
-    /// methods below. Names are group, version, plural, singular, kind and list kind.
+    /// A stored resource with all verbs, kept under its plural name in its own version; the methods below change the
+    /// rest. Names are group, version, plural, singular, kind and list kind.
     pub fn new(names: [Text; 6], namespaced: bool) -> Self {
         let [group, version, plural, singular, kind, list_kind] = names;
         Self {
@@ -446,7 +447,7 @@ impl SubresourceDescription {
         Self { puts_back: texts(resets), resets: texts(resets), ..self }
     }
 
-    /// Fields that are put back, where that differs from what managed fields do not track.
+    /// Sets the fields that are put back, where they differ from those that managed fields do not track.
     #[must_use]
     pub fn but_puts_back(self, puts_back: &[&'static str]) -> Self {
         Self { puts_back: texts(puts_back), ..self }

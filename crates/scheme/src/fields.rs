@@ -1,5 +1,5 @@
-//! Field selectors: which fields of a kind can be selected by, how their values are computed from the stored object,
-//! and under which labels each version's clients ask for them.
+//! Field selectors: the fields of a kind that can be selected by, the computation of their values from the stored
+//! object, and the labels under which each version's clients ask for them.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub struct SelectableField {
     pub value: FieldValue,
 }
 
-/// How the text of a selectable field comes out of an object in its storage version. An absent member counts as
-/// the zero value of its Go type.
+/// The text of a selectable field of an object in its storage version. An absent member counts as the zero value of its
+/// Go type.
 #[derive(Clone, Debug)]
 pub enum FieldValue {
     /// A string, else `""`.
@@ -23,9 +23,9 @@ pub enum FieldValue {
     Bool(&'static [&'static str]),
     /// A number, else `0`.
     Int(&'static [&'static str]),
-    /// A string, boolean or number of a custom resource, as text; what is absent is empty.
+    /// A string, boolean or number of a custom resource, as text; empty where absent.
     Member(Arc<[Text]>),
-    /// From these fields.
+    /// Computed from these fields.
     Computed { reads: &'static [&'static [&'static str]], value: fn(&Value) -> Text },
 }
 
@@ -37,7 +37,7 @@ pub struct FieldLabels {
     labels: &'static [(&'static str, &'static str)],
     /// Labels that stand for the fields of the same name.
     same: Vec<Text>,
-    /// How the refusal of another label reads.
+    /// The form of the error about another label.
     unknown: UnknownLabel,
 }
 
@@ -54,9 +54,9 @@ pub enum UnknownLabel {
     NotSupportedFor(&'static str),
 }
 
-/// Of namespaced kinds.
+/// The metadata fields of namespaced kinds.
 pub const METADATA: &[SelectableField] = &[NAME, NAMESPACE];
-/// Of cluster-scoped kinds.
+/// The metadata fields of cluster-scoped kinds.
 pub const METADATA_NAME: &[SelectableField] = &[NAME];
 pub const NAME: SelectableField = text("metadata.name", &["metadata", "name"]);
 pub const NAMESPACE: SelectableField = text("metadata.namespace", &["metadata", "namespace"]);

@@ -5,7 +5,7 @@ use binnacle_schema::Message;
 use crate::Conversion;
 
 /// The kinds of the program by name, whether a resource of them is served or not: lists, options and versions that are
-/// no longer served too. It is what Go calls a `runtime.Scheme`.
+/// no longer served too. Go's `runtime.Scheme`.
 pub trait Kinds: Send + Sync + 'static {
     /// The schema of a kind; the core group is the empty text.
     fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Message>;
@@ -16,8 +16,8 @@ pub trait Kinds: Send + Sync + 'static {
     /// All kinds, in the order of group, version and kind.
     fn all(&self) -> Vec<KnownKind<'_>>;
 
-    /// How objects of a version get to the version in which their kind is handled; `None` for that version itself and
-    /// for kinds that are not known.
+    /// The conversion of objects of a version to the version in which their kind is handled; `None` for that version
+    /// itself and for kinds that are not known.
     fn conversion(&self, group: &str, version: &str, kind: &str) -> Option<Conversion>;
 }
 

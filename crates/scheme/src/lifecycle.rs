@@ -1,4 +1,4 @@
-//! Since when a version of a kind exists, and until when: the source of deprecation warnings.
+//! The releases between which a version of a kind exists: the source of deprecation warnings.
 
 /// A minor release of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -7,7 +7,7 @@ pub struct Release {
     pub minor: u16,
 }
 
-/// The stages in the life of one version of a kind. Nothing is said of kinds that are here to stay.
+/// The stages in the life of one version of a kind; [`Lifecycle::STABLE`] for kinds that are here to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
     pub introduced: Option<Release>,
@@ -43,13 +43,13 @@ impl Lifecycle {
         Self { replacement: Some(kind), ..self }
     }
 
-    /// Whether a server of this release knows the version at all.
+    /// Returns true if a server of this release has the version at all.
     pub fn exists_in(&self, release: Release) -> bool {
         self.introduced.is_none_or(|introduced| introduced <= release)
             && self.removed.is_none_or(|removed| removed > release)
     }
 
-    /// Whether a server of this release warns about the version.
+    /// Returns true if a server of this release warns about the version.
     pub fn is_deprecated_in(&self, release: Release) -> bool {
         self.deprecated.is_some_and(|deprecated| deprecated <= release)
     }

@@ -1,10 +1,10 @@
-//! How the kinds of resources stand in documents of OpenAPI where the field tables do not know them.
+//! Definitions of OpenAPI for the kinds of resources that the field tables do not have.
 
 use std::fmt;
 
 use binnacle_schema::Value;
 
-/// The definitions that documents show of a resource.
+/// The definitions of a resource in documents.
 pub trait Published: fmt::Debug + Send + Sync + 'static {
     /// The definition of its objects.
     fn object(&self, version: OpenApiVersion) -> Value;

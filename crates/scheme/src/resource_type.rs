@@ -1,4 +1,4 @@
-//! A resource as providers hand it over: everything that is true of it whatever server serves it.
+//! A resource as providers hand it over: its facts on every server.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ pub struct ResourceType {
     pub description: Arc<ResourceDescription>,
     /// The schema of this version.
     pub message: MessageRef,
-    /// To the version in which objects are handled; `None` where they are the same.
+    /// The conversion to the version in which objects are handled; `None` where they are the same.
     pub conversion: Option<Conversion>,
     pub stored: Arc<StoredType>,
 }
 
-/// What the versions of a resource share: how its objects are handled and kept.
+/// The common part of a resource's versions: the handling and storage of its objects.
 pub struct StoredType {
     pub storage: Storage,
     pub plural: Text,
@@ -30,30 +30,31 @@ pub struct StoredType {
     pub selectable_fields: Vec<SelectableField>,
     /// The schema of the version in which objects are handled.
     pub message: MessageRef,
-    /// Of custom resources: their objects are read, kept and written by this, and `message` is for patches alone.
+    /// The schema of custom resources: their objects are read, kept and written by it, and `message` is for patches
+    /// alone.
     pub custom: Option<Arc<dyn CustomSchema>>,
     pub strategy: Shared<dyn Strategy>,
     pub columns: Shared<dyn Columns>,
-    /// How objects are written where an older release is emulated: in a version that it knows.
+    /// The version in which objects are written where an older release is emulated, which must know it.
     pub written: Option<Written>,
-    /// Where `/scale` finds its fields, where that is not where workloads have them.
+    /// The fields of `/scale`, where they are not those of workloads.
     pub scale: Option<ScaleFields>,
     /// The kinds in which stored objects may stand.
     pub kinds: Shared<dyn Kinds>,
 }
 
-/// Where `/scale` finds its fields: members below each other.
+/// The fields of `/scale`: members below each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleFields {
     pub spec_replicas: Vec<Text>,
     pub status_replicas: Vec<Text>,
     pub label_selector: Option<Vec<Text>>,
-    /// By `apiVersion`, where each version of the kind has its replicas, with dots; `None` for one without `/scale`.
+    /// The path of each version's replicas by `apiVersion`, with dots; `None` for one without `/scale`.
     pub versions: Arc<[(Text, Option<Text>)]>,
 }
 
 impl StoredType {
-    /// How objects become bytes.
+    /// The codec of its objects.
     pub fn codec(&self) -> &'static dyn Codec {
         match &self.custom {
             None => &Envelope,
@@ -61,7 +62,7 @@ impl StoredType {
         }
     }
 
-    /// Brings an object into the form in which it is written.
+    /// Brings an object into its canonical form, in which it is written.
     pub fn canonicalize(&self, object: &mut Value) {
         self.codec().canonicalize(&self.message, object);
     }

@@ -1,4 +1,5 @@
-//! What a server serves right now: group versions with their resources, built-in and dynamic, in order of preference.
+//! The resources that a server serves right now: group versions with their resources, built-in and dynamic, in order of
+//! preference.
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::{GroupDescription, ResourceDescription, VersionDescription};
 /// An immutable set of group versions. A change makes a new set, which shares what did not change.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
-    /// By name; the core group is among them.
+    /// The groups by name; the core group is among them.
     groups: OrdMap<Text, Arc<ServedGroup>>,
 }
 
@@ -67,7 +68,7 @@ pub struct RemoteResource {
 pub struct RemoteSubresource {
     pub name: Text,
     pub kind: GroupVersionKind,
-    /// The kinds that it takes, where its server tells them.
+    /// The kinds that it takes, where its server names them.
     pub accepted: Vec<GroupVersionKind>,
     pub verbs: Arc<[Text]>,
 }
@@ -169,7 +170,7 @@ impl Served {
 // === impl ServedGroup ===
 
 impl ServedGroup {
-    /// Whether any of the versions is built in.
+    /// Returns true if any of the versions is built in.
     pub fn is_built_in(&self) -> bool {
         self.versions.iter().any(|version| matches!(version.resources, Resources::BuiltIn(_)))
     }
@@ -178,7 +179,7 @@ impl ServedGroup {
 // === impl Resources ===
 
 impl Resources {
-    /// Those that this server serves itself.
+    /// The resources that this server serves itself.
     pub fn own(&self) -> &[Arc<ResourceDescription>] {
         match self {
             Self::BuiltIn(resources) | Self::Custom(resources) => resources,
@@ -203,7 +204,7 @@ impl Resources {
 // === impl ServedVersion ===
 
 impl ServedVersion {
-    /// Orders by falling priority, then by what the names say.
+    /// Orders by falling priority, then by the names.
     fn preference(&self, other: &Self) -> Ordering {
         other
             .version_priority

@@ -1,4 +1,4 @@
-//! What distinguishes one kind from another when it is written: the [`Strategy`] of kube-apiserver's registry, as one
+//! The [`Strategy`] of kube-apiserver's registry, the rules by which one kind's writes differ from another's, as one
 //! trait whose defaults suit a kind without spec, status or rules of its own.
 //!
 //! Strategies see objects in the storage version of their kind, except for [`Strategy::set_defaults`].
@@ -7,7 +7,7 @@ use binnacle_features::Features;
 use binnacle_meta::FieldErrors;
 use binnacle_schema::Value;
 
-/// What a strategy may know about the request.
+/// The context of a request, for strategies.
 #[derive(Clone, Copy, Debug)]
 pub struct StrategyContext<'a> {
     /// Seconds since the epoch.
@@ -17,21 +17,21 @@ pub struct StrategyContext<'a> {
     /// The version that the client speaks (`events.k8s.io/v1`): a few rules are for newer versions only.
     pub api_version: &'a str,
     pub dry_run: bool,
-    /// The feature gates of the server, and what it allows.
+    /// The feature gates and options of the server.
     pub features: &'a Features,
 }
 
-/// How a delete of an object proceeds.
+/// The grace period of an object's deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteGrace {
-    /// The kind knows no graceful deletion.
+    /// The kind has no graceful deletion.
     Unsupported,
     /// Stays for so many seconds; 0 deletes at once.
     Seconds(i64),
 }
 
-/// How often, and in which order, a change of metadata is checked as a whole (`all`) and for the domains in the names of
-/// its finalizers (`domains`), beside the check that is common to all kinds.
+/// The number and order of the checks of a change of metadata as a whole (`all`) and of the domains in the names of its
+/// finalizers (`domains`), beside the check that is common to all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataCheck {
     /// `domains`
@@ -46,43 +46,45 @@ pub enum MetadataCheck {
 
 /// The rules of one kind. Every method has the behaviour of a plain kind as its default.
 pub trait Strategy: Send + Sync + 'static {
-    /// Fills in what the kind's API version defaults, in place; `object` is in that version. Constants of the field
+    /// Fills in the defaults of the kind's API version, in place; `object` is in that version. Constants of the field
     /// tables have been applied already. Called for every object that a client sends and after every patch.
     fn set_defaults(&self, version: &str, object: &mut Value) {
         let _ = (version, object);
     }
 
-    /// Fills in the defaults that an object in the store may lack, because what they stand for was reset or became known
-    /// after the object had got its defaults; whether there were any. Go applies all defaults whenever it reads.
+    /// Fills in the defaults that a stored object may lack, because their values were reset or became known after the
+    /// object had got its defaults. True when there were any. Go applies all defaults whenever it reads.
     fn complete_stored(&self, object: &mut Value) -> bool {
         let _ = object;
         false
     }
 
-    /// Whether [`Strategy::complete_stored`] does anything.
+    /// True when [`Strategy::complete_stored`] does anything.
     fn completes_stored(&self) -> bool {
         false
     }
 
     /// A default that is known only later (it needs the name, or the time) although Go has it from the start:
-    /// where it stands and what stands there for now. Whoever wrote the object owns it as they own other defaults.
+    /// its path and its value for now. The writer of the object owns it as they own other defaults.
     fn pending_default(&self, object: &Value) -> Option<(&'static [&'static str], Value)> {
         let _ = object;
         None
     }
 
-    /// Before validation on create: reset what clients may not set (status), start the generation.
+    /// Called before validation on create: resets fields that clients may not set (status), starts the generation.
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         let _ = (situation, object);
     }
 
-    /// Before validation on update: restore what this endpoint may not change (status), bump the generation.
+    /// Called before validation on update: restores fields that this endpoint may not change (status), bumps the
+    /// generation.
     fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         let _ = (situation, object, old);
     }
 
-    /// Before validation of an update through a subresource such as `status`: restore what it may not change.
-    /// The default keeps everything but `status` and, of the metadata, what status updates may change.
+    /// Called before validation of an update through a subresource such as `status`: restores fields that it may not
+    /// change. The default restores everything but `status` and the fields of the metadata that status updates may
+    /// change.
     fn prepare_for_subresource(
         &self,
         subresource: &str,
@@ -100,7 +102,7 @@ pub trait Strategy: Send + Sync + 'static {
         FieldErrors::new()
     }
 
-    /// Rules for what clients create, beside those of [`Strategy::validate`], which hold wherever an object stands.
+    /// Rules for objects that clients create, beside those of [`Strategy::validate`], which hold for every object.
     fn validate_client_create(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let _ = (situation, object);
         FieldErrors::new()
@@ -141,21 +143,21 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Texts for `Warning` headers of a delete; `propagation_given`: the client says what becomes of dependents.
+    /// Texts for `Warning` headers of a delete; `propagation_given`: the client names a propagation policy.
     fn warnings_on_delete(&self, propagation_given: bool) -> Vec<String> {
         let _ = propagation_given;
         Vec::new()
     }
 
-    /// The rule for `metadata.name` (and `generateName` when `prefix`): the messages of what is wrong.
-    /// The default is a DNS-1123 subdomain.
+    /// The rule for `metadata.name` (and `generateName` when `prefix`): returns the messages of errors. The default is
+    /// a DNS-1123 subdomain.
     fn validate_name(&self, features: &Features, name: &str, prefix: bool) -> Vec<String> {
         let _ = features;
         binnacle_validation::names::dns1123_subdomain_name(name, prefix)
     }
 
-    /// True when what is wrong with the metadata of a new object is told together with what the kind's rules find; else it
-    /// is told only where they find nothing, because they do not look at metadata or do so themselves.
+    /// True when errors of a new object's metadata are reported together with those of the kind's rules; else they are
+    /// reported only where the rules find none, because the rules ignore metadata or check it themselves.
     fn reports_metadata(&self) -> bool {
         true
     }
@@ -165,8 +167,8 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
-    /// How the kind's rules for a change check its metadata as a whole once more, beside the registry's own check: what is
-    /// wrong there is then told twice, as kube-apiserver does.
+    /// The further check of metadata as a whole by the kind's rules for a change, beside the registry's own check: its
+    /// errors are then reported twice, as by kube-apiserver.
     fn checks_metadata_on_update(&self) -> MetadataCheck {
         MetadataCheck::Once
     }
@@ -193,7 +195,8 @@ pub fn spec_generation(object: &mut Value, old: Option<&Value>, changed: impl Fn
     object.make_at(&["metadata"]).insert("generation", generation);
 }
 
-/// What a status update may change: the status, and of the metadata all but what only the main endpoint owns.
+/// Restores all but the status and the metadata, of which a status update may change all that is not the main
+/// endpoint's alone.
 fn keep_all_but_status(object: &mut Value, old: &Value) {
     let Some(members) = object.as_object_mut() else { return };
     let status = members.remove("status");

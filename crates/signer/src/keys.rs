@@ -16,7 +16,7 @@ pub struct KeySet {
     /// Counts how often the keys changed.
     pub generation: u64,
     pub(crate) refresh_at: Instant,
-    /// When the signer got them, in seconds since the epoch.
+    /// The time when the signer got them, in seconds since the epoch.
     pub(crate) data_at: f64,
 }
 
@@ -24,7 +24,7 @@ pub struct KeySet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerificationKey {
     pub key: PublicKey,
-    /// True of keys that only verify tokens of former times: nobody discovers them, and nothing is signed by them.
+    /// True for keys that only verify old tokens: discovery does not show them, and they sign no new ones.
     pub hidden: bool,
 }
 
@@ -56,7 +56,7 @@ impl KeySet {
         Ok(Self { keys, generation, refresh_at, data_at })
     }
 
-    /// Those with this name, or all for an empty one.
+    /// The keys with this name, or all for an empty one.
     pub(crate) fn find(&self, id: &str) -> Vec<VerificationKey> {
         self.keys.iter().filter(|key| id.is_empty() || key.key.id() == id).cloned().collect()
     }

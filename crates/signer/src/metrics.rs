@@ -6,7 +6,7 @@ use binnacle_metrics::keep;
 use binnacle_rpc::{Code, code_name};
 use prometheus::{GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
-/// A code for what failed before or after a call.
+/// A code for failures before or after a call.
 const NO_CALL: &str = "unknown-non-grpc";
 
 /// Calls of a signer, and what came of them.
@@ -51,7 +51,7 @@ impl SignerMetrics {
         self.durations.with_label_values(&labels).observe(begun.elapsed().as_secs_f64());
     }
 
-    /// `data_at` is the time of what was fetched.
+    /// The value of the result is the `data_at` of the fetched keys.
     pub(crate) fn fetched(&self, result: Result<f64, Option<Code>>) {
         self.fetches.with_label_values(&[&label(result.as_ref().err())]).inc();
         if let Ok(data_at) = result {

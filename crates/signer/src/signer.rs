@@ -1,5 +1,5 @@
-//! A signer in use: asked for its keys at the start, again when it said they may have changed, and when a token names a
-//! key that nobody knows; asked for a signature with every token.
+//! A signer in use: its keys are fetched at the start, again after the time that it names, and when a token names an
+//! unknown key; every token is signed by a call.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,15 +25,15 @@ use crate::metrics::SignerMetrics;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 const SIGN_TIMEOUT: Duration = Duration::from_secs(60);
 const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long after keys could not be fetched they are asked for again.
+/// The pause before keys are fetched again after a failure.
 const FETCH_AGAIN: Duration = Duration::from_secs(10);
 
-/// Why a signer did not do what it was asked for.
+/// The failure of a signer's call.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct SignerError {
     why: String,
-    /// Of the call, if that is what failed.
+    /// The code of the call, if that failed.
     code: Option<Code>,
 }
 
@@ -44,7 +44,7 @@ pub struct ExternalSigner(Arc<Signer>);
 struct Signer {
     plugin: Plugin,
     keys: RwLock<Arc<KeySet>>,
-    /// Those who want keys at the same time share one call.
+    /// The call under way, which concurrent callers share.
     fetch: Mutex<Option<Fetch>>,
     metrics: SignerMetrics,
 }
@@ -90,7 +90,7 @@ impl ExternalSigner {
         (keys.generation, known)
     }
 
-    /// For how many seconds the keys are good.
+    /// The seconds for which the keys are valid.
     pub fn max_age(&self) -> u64 {
         self.keys().refresh_at.saturating_duration_since(Instant::now()).as_secs()
     }

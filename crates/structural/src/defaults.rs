@@ -65,8 +65,8 @@ impl Step<'_> {
     }
 }
 
-/// The schema with defaults that are as objects have them: what the schema or the metadata of this server does not know
-/// is gone. Nodes whose defaults are such already stay the same.
+/// The schema with pruned defaults: fields that the schema or the metadata of this server does not know are removed.
+/// Nodes whose defaults need no pruning stay the same.
 pub fn pruned(schema: &Arc<Structural>, object_meta: &Message, interner: &Interner) -> Arc<Structural> {
     let pruner = Pruner { root: schema, object_meta, interner };
     pruner.node(schema, &Step::Root).unwrap_or_else(|| schema.clone())
@@ -129,14 +129,14 @@ struct Walk<'m, 'e> {
     budget: i64,
 }
 
-/// Where a schema stands within the resource that it belongs to.
+/// The place of a schema within the resource that it belongs to.
 #[derive(Clone, Copy)]
 struct Place<'s> {
     root: &'s Structural,
     /// True for the schema of the resource itself.
     is_root: bool,
     steps: &'s Step<'s>,
-    /// True within what every resource has.
+    /// True within the metadata that every resource has.
     in_metadata: bool,
 }
 
@@ -182,7 +182,7 @@ impl Walk<'_, '_> {
             return;
         }
         let Some(rules) = Rules::new(schema, place.is_root) else { return };
-        // As an update that changes nothing, and as a value that is new.
+        // The rules run for an update that changes nothing, and for a new value.
         let mut left = self.run(&rules, default, Some(default), path);
         if self.errors.len() == before {
             left = left.min(self.run(&rules, default, None, path));

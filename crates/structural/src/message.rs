@@ -1,4 +1,4 @@
-//! A schema as patches see it: which values are owned as a whole, and how elements of lists are told apart.
+//! A schema as patches see it: the values that are owned as a whole, and the keys of list elements.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl View<'_> {
                 None => Ty::List(Box::new(Ty::Json)),
             },
             Some(Kind::Object) => match &schema.additional {
-                // As a message it can say that it is owned as a whole, wherever it stands.
+                // A message can be marked as owned as a whole, wherever it stands.
                 _ if structured || schema.map_type == Some(MapType::Atomic) => self.shared(schema, preserve),
                 Additional::Any(false) => self.shared(schema, preserve),
                 Additional::Schema(additional) => Ty::Map(Box::new(self.ty(additional, preserve))),

@@ -1,4 +1,4 @@
-//! From `openAPIV3Schema`, as a decoded definition holds it, to a tree of nodes.
+//! Parsing of `openAPIV3Schema`, as a decoded definition holds it, to a tree of nodes.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum Unsupported {
     PreserveFalse,
 }
 
-/// Tells whether [`Structural::parse`] can read a schema, without making one.
+/// Checks that [`Structural::parse`] can read a schema, without making one.
 ///
 /// # Errors
 /// As there.
@@ -47,7 +47,8 @@ impl Structural {
     /// Reads a schema.
     ///
     /// # Errors
-    /// For words that no structural schema has. That it is structural otherwise is for the rules of definitions to say.
+    /// For keywords that no structural schema has. The validation of definitions checks the other rules of structural
+    /// schemas.
     pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, Unsupported> {
         unsupported_words(schema)?;
         let values = values(schema, interner)?;

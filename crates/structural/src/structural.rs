@@ -1,4 +1,4 @@
-//! The tree of a schema: what every value is, and what is asked of it.
+//! The tree of a schema: the type of every value, and its constraints.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ pub struct Structural {
     pub nullable: bool,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown: bool,
-    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whatever the properties
-    /// say.
+    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whether the properties have
+    /// them or not.
     pub embedded: bool,
     /// `x-kubernetes-int-or-string`.
     pub int_or_string: bool,
@@ -164,7 +164,7 @@ impl Structural {
         self.property(name).or_else(|| self.additional_schema())
     }
 
-    /// This schema with other properties: what `make` says of each, without those of which it says nothing.
+    /// This schema with other properties.
     pub(crate) fn with_properties(&self, properties: Vec<(Text, Arc<Structural>)>) -> Self {
         let mut properties = properties;
         properties.sort_by(|a, b| a.0.cmp(&b.0));
@@ -176,7 +176,7 @@ impl Structural {
         self.kind.as_ref() == Some(kind)
     }
 
-    /// The type as errors show it, empty where there is none.
+    /// The type as errors show it, empty for none.
     pub fn type_name(&self) -> &str {
         self.kind.as_ref().map_or("", Kind::as_str)
     }

@@ -21,7 +21,7 @@ pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &m
     errors.extend(outcome.errors);
 }
 
-/// Judges a change: what did not change passes, whatever the schema says of it by now.
+/// Validates a change: unchanged values pass, whatever the schema is by now.
 pub fn validate_update(change: &Correlated<'_>, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
     let outcome = Check { base, of_default: false }.ratcheted(schema, &Path::Root, change);
     errors.extend(outcome.errors);
@@ -39,8 +39,8 @@ struct Check<'b> {
     of_default: bool,
 }
 
-/// The errors of a value, and how much of it fitted: of several alternatives that fail, the best fitting tells its
-/// errors.
+/// The errors of a value, and how much of it fitted: of several alternatives that fail, the errors of the best fitting
+/// one are reported.
 #[derive(Debug, Default)]
 struct Outcome {
     errors: Vec<FieldError>,
@@ -197,7 +197,7 @@ impl Check<'_> {
         means_something.then_some(format)
     }
 
-    /// A text or a list passes for whatever has a format, unless numbers are asked for.
+    /// Checks the type of a value. A text or a list passes where the schema has a format, unless it is of numbers.
     fn kind(
         &self,
         value: &Value,
@@ -361,7 +361,7 @@ impl Check<'_> {
 
     // === Errors ===
 
-    /// Where an error is told.
+    /// The path at which an error is reported.
     fn at(&self, path: &Path<'_>) -> FieldPath {
         let dotted = path.dotted();
         let name = dotted.strip_prefix('.').unwrap_or(&dotted);

@@ -1,4 +1,4 @@
-//! Which tasks are begun again over and over.
+//! Tasks that are restarted over and over.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{FIRST_PAUSE, LONGEST_PAUSE, RESTARTS, STABLE, message};
 
-/// So many beginnings, each soon after the one before, are no accident any more.
+/// So many restarts, each soon after the one before, are no accident any more.
 const OFTEN: u32 = 3;
 
 /// Tasks that have panicked, until they go on well or end.
@@ -18,9 +18,9 @@ static UNSTABLE: Mutex<BTreeMap<u64, Unstable>> = Mutex::new(BTreeMap::new());
 
 struct Unstable {
     name: &'static str,
-    /// Beginnings none of which lasted.
+    /// Restarts none of which lasted.
     restarts: u32,
-    /// When it was last begun, or will be.
+    /// The time of the last start, or of the next one.
     begun: Instant,
 }
 
@@ -28,8 +28,8 @@ fn unstable() -> MutexGuard<'static, BTreeMap<u64, Unstable>> {
     UNSTABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The tasks that are begun again over and over, by name: what they look after stands still although they are
-/// supervised. One that has gone on for a minute is well again.
+/// The names of tasks that are restarted over and over: their work stands still although they are supervised. One that
+/// has gone on for a minute is well again.
 pub fn failing() -> Vec<&'static str> {
     let often = |task: &&Unstable| task.restarts >= OFTEN && task.begun.elapsed() < STABLE;
     let mut names: Vec<_> = unstable().values().filter(often).map(|task| task.name).collect();
@@ -38,7 +38,7 @@ pub fn failing() -> Vec<&'static str> {
     names
 }
 
-/// How many tasks of a name there are.
+/// The number of running tasks of each name.
 static RUNNING: Mutex<BTreeMap<&'static str, usize>> = Mutex::new(BTreeMap::new());
 
 fn counts() -> MutexGuard<'static, BTreeMap<&'static str, usize>> {
@@ -71,7 +71,7 @@ impl Beginnings {
         self.begun = Instant::now();
     }
 
-    /// Notes a panic; tells for how long to wait before the next beginning.
+    /// Notes a panic; returns the pause before the next start.
     pub(super) fn failed(&mut self, panic: &(dyn Any + Send)) -> Duration {
         if self.begun.elapsed() >= STABLE {
             (self.pause, self.restarts) = (FIRST_PAUSE, 0);

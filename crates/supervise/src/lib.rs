@@ -1,5 +1,5 @@
-//! Tasks that go on for as long as the server. A task that panics would be missed by nobody: what it looks after would
-//! stand still while everything seems well. So it is begun again after a pause, and counted.
+//! Tasks that run for as long as the server. The panic of a task would go unnoticed: its work would stand still while
+//! everything seems well. So it is restarted after a pause, and counted.
 
 mod failing;
 
@@ -31,15 +31,15 @@ pub fn register(registry: &Registry) -> Result<(), prometheus::Error> {
     registry.register(Box::new(RESTARTS.clone()))
 }
 
-/// How often tasks of this name were begun again.
+/// The number of restarts of tasks of this name.
 pub fn restarts(name: &str) -> u64 {
     RESTARTS.with_label_values(&[name]).get()
 }
 
-/// Runs a task until it returns. When it panics, `begin` makes it anew.
+/// Runs a task until it returns. After a panic `begin` makes a new one.
 ///
-/// What the task leaves behind in memory that it shares must be good for a new beginning: locks are released, and
-/// everything else is as it was at the panic.
+/// The memory that the task shares must be good for a new start after a panic: locks are released, and everything else
+/// is as it was at the panic.
 pub async fn supervise<F, T>(name: &'static str, mut begin: F)
 where
     F: FnMut() -> T,

@@ -1,7 +1,7 @@
 //! Field tables: the text form in which the repository keeps the built-in kinds as data, one table per API package.
 //!
 //! The importer writes them, the build of the `kinds` crate reads them; the format is described in
-//! `crates/kinds/data/README.md`. Knows nothing of where the facts come from nor of what is made of them.
+//! `crates/kinds/data/README.md`. Knows nothing of the sources of the facts nor of their uses.
 
 mod read;
 mod statics;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::types::{DefaultValue, Field, KindOf, ListType, Message, Patch, Presence, Table, Ty, Union, stem};
 
-/// What is wrong with a line of a table.
+/// An error in a line of a table.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}:{line}: {problem}")]
 pub struct ReadError {

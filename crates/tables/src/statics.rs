@@ -1,4 +1,4 @@
-//! Field tables as Rust statics: what the builds of the crates that carry tables write.
+//! Field tables as Rust statics, which the builds of the crates that carry tables write.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

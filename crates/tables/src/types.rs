@@ -1,4 +1,4 @@
-//! What a table says, one to one with its text.
+//! The contents of a table, one to one with its text.
 
 /// One API package: a group version, or a package that others share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Table {
     pub package: String,
     /// The `apiVersion` of its kinds, `apps/v1`; `None` for a package without kinds of its own.
     pub api_version: Option<String>,
-    /// Whether the kinds that exist in every group version (`ListOptions`, `WatchEvent`) exist in this one.
+    /// True when the kinds that exist in every group version (`ListOptions`, `WatchEvent`) exist in this one.
     pub options: bool,
     /// Ordered by name.
     pub messages: Vec<Message>,
@@ -18,7 +18,7 @@ pub struct Table {
 pub struct Message {
     /// The name within the package, `DeploymentSpec`.
     pub name: String,
-    /// Under which `apiVersion`s it is a kind of its name.
+    /// The `apiVersion`s in which it is a kind of its name.
     pub kinds: Vec<KindOf>,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic: bool,

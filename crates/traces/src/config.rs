@@ -14,19 +14,19 @@ const FORMAT: Format = Format {
     fields: |_| vec![text("endpoint"), Field::new("samplingRatePerMillion", Ty::Int32)],
 };
 const MOST: i64 = 1_000_000;
-/// Where collectors listen.
+/// The address at which collectors listen.
 const DEFAULT_ENDPOINT: &str = "localhost:4317";
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracingConfig {
-    /// Where the collector is: `host:port`, `dns:///host:port` or `unix:///path`.
+    /// The collector's address: `host:port`, `dns:///host:port` or `unix:///path`.
     pub endpoint: String,
     /// Requests in a million that are sampled whose callers have not decided.
     pub per_million: u32,
 }
 
-/// Why the file cannot be used, in kube-apiserver's words.
+/// The error of a file that cannot be used, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("failed to read tracing config: {0}")]

@@ -20,14 +20,14 @@ use tower::service_fn;
 
 use crate::convert::request;
 
-/// As many spans wait at most, and as many are sent at once: what Go's batch processor has.
+/// At most so many spans wait, and so many are sent at once: the values of Go's batch processor.
 const QUEUE: usize = 2048;
 const BATCH: usize = 512;
-/// How long the first span of a batch waits for others.
+/// The time that the first span of a batch waits for others.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a collector may take.
+/// The time that a collector has to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often spans that were lost are told of in the log.
+/// The interval at which lost spans are logged.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
 /// Takes spans and sends them.
@@ -45,8 +45,8 @@ pub struct ExporterError {
 }
 
 impl Exporter {
-    /// An exporter, and the task that sends what it takes until the shutdown signal. `resource` says who we are; with a
-    /// dialer the collector is reached by a proxy, unless it is a socket of this machine.
+    /// An exporter, and the task that sends its spans until the shutdown signal. `resource` identifies this server;
+    /// with a dialer the collector is reached by a proxy, unless it is a socket of this machine.
     pub fn new(
         endpoint: &str,
         dialer: Option<Arc<Dialer>>,
@@ -146,11 +146,11 @@ async fn send(
     }
 }
 
-/// Waits for a batch. Dropping the future leaves what it has in `batch`.
+/// Waits for a batch. Dropping the future leaves the spans so far in `batch`.
 async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
     match spans.recv().await {
         Some(span) => batch.push(span),
-        // Nobody is left who could send any.
+        // No sender is left.
         None => std::future::pending().await,
     }
     let until = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! The small checks that most rules are made of. Each adds what is wrong to the errors and nothing otherwise.
+//! The small checks that most rules are made of. Each appends the errors that it finds.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -76,7 +76,7 @@ pub fn port_number_or_name(path: &FieldPath, value: Option<&Value>, errors: &mut
     }
 }
 
-/// A field that has the value it had. Whether two values mean the same is for the caller to say.
+/// Checks that a field is unchanged. `same` is true if the caller finds both values equal.
 pub fn immutable(path: &FieldPath, same: bool, value: impl Into<ErrorValue>, errors: &mut FieldErrors) {
     if !same {
         errors.push(FieldError::invalid(path, value, crate::metadata::IMMUTABLE));

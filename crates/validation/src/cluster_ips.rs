@@ -12,12 +12,12 @@ use crate::{checks, ip, repeated};
 
 const UNCHANGEABLE: &str = "may not change once set";
 
-/// Whether a service does without an address.
+/// True when a service has no cluster IP.
 pub fn is_headless(spec: &Value) -> bool {
     matches!(spec.list_at(&["clusterIPs"]), [Value::Str(only)] if only == "None")
 }
 
-/// The rules that hold for the specs of a service and of what it was, before addresses are given and after.
+/// The rules for the specs of a service and of its old object, before addresses are given and after.
 pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     // All of these must be unset then, which is checked with the type.
     if spec.str_at(&["type"]) == "ExternalName" {
@@ -56,7 +56,7 @@ pub fn validate(spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mu
     if addresses.len() > 2 {
         errors.push(FieldError::invalid(&at, all(), "may only hold up to 2 values"));
     }
-    // What follows would only repeat that.
+    // The checks below would only repeat that.
     if unreadable {
         return;
     }

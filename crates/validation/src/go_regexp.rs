@@ -1,4 +1,4 @@
-//! The syntax of Go's regular expressions, and what Go says of texts that break it.
+//! The syntax of Go's regular expressions, and Go's errors of texts that break it.
 
 use std::fmt;
 
@@ -28,11 +28,11 @@ const INVALID_ESCAPE: &str = "invalid escape sequence";
 const INVALID_PERL: &str = "invalid or unsupported Perl syntax";
 const INVALID_REPEAT: &str = "invalid repeat count";
 
-/// What a group holds so far, as far as repetitions need to know it.
+/// The repetitions of a group so far.
 #[derive(Default)]
 struct Group {
-    /// How often what stands last is repeated at most, by all repetitions within it; `None` where nothing stands
-    /// that could be repeated.
+    /// The maximal number of times that the last item is repeated, by all repetitions within it; `None` where no item
+    /// stands that could be repeated.
     last: Option<i64>,
     /// The same for everything before it.
     others: i64,
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What follows a repetition: that it may be short, whether it may stand there, and how often it repeats in all.
+    /// Reads the rest of a repetition, a `?`; errors where it may not stand there, or repeats too often in all.
     fn repeat(&mut self, before: &'a str, repetition: Option<&'a str>, counts: Option<(i64, i64)>) -> Parsed<'a> {
         if self.rest.starts_with('?') {
             self.skip(1);

@@ -1,8 +1,8 @@
-//! IP addresses and ranges: what fields that predate strict rules accept, what newer ones demand, and the warnings
-//! between the two.
+//! IP addresses and ranges: the lenient rules of old fields, the strict ones of newer fields, and the warnings between
+//! the two.
 //!
-//! Go once ignored leading zeros in IPv4 addresses and prefix lengths; "sloppy" parsing still does, so that what is
-//! stored stays readable.
+//! Go once ignored leading zeros in IPv4 addresses and prefix lengths; "sloppy" parsing still does, so that stored
+//! objects stay readable.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -134,7 +134,7 @@ pub fn cidr_warnings(path: &FieldPath, value: &str) -> Vec<String> {
 // === impl Cidr ===
 
 impl Cidr {
-    /// Whether an address is in the range.
+    /// Returns true if an address is in the range.
     pub fn contains(&self, address: IpAddr) -> bool {
         let (network, address) = (self.masked().to_canonical(), address.to_canonical());
         if network.is_ipv4() != address.is_ipv4() {
@@ -158,7 +158,7 @@ impl Cidr {
         format!("{address}/{prefix}")
     }
 
-    /// Whether addresses of the range are IPv6 addresses.
+    /// Returns true if addresses of the range are IPv6 addresses.
     pub fn is_ipv6(&self) -> bool {
         self.masked().to_canonical().is_ipv6()
     }

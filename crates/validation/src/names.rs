@@ -1,4 +1,4 @@
-//! The formats of names, labels and ports: each check gives the messages of what is wrong, in kube-apiserver's words.
+//! The formats of names, labels and ports: each check returns the messages of its errors, in kube-apiserver's words.
 
 const DNS1123_LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const DNS1123_SUBDOMAIN: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
@@ -166,7 +166,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     messages
 }
 
-/// What may stand in a URL path as a name. A `prefix` may be `.` since more follows.
+/// The rule of names that are segments of URL paths. A `prefix` may be `.` since more follows.
 pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     if !prefix && (name == "." || name == "..") {
         return vec![format!("may not be '{name}'")];
@@ -306,7 +306,7 @@ pub fn percent(text: &str) -> Vec<String> {
     vec![regex_error(message, "[0-9]+%", &["1%", "93%"])]
 }
 
-/// What is wrong with names of files that would lead elsewhere.
+/// The error of a file name that would lead to another directory.
 fn change_of_directory(name: &str) -> Option<String> {
     match name {
         "." => Some("must not be '.'".to_owned()),

@@ -38,14 +38,14 @@ pub fn int_or_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors)
     }
 }
 
-/// The rule for what is no more than a whole.
+/// The rule for shares of no more than a whole.
 pub fn not_more_than_100_percent(path: &FieldPath, value: &Value, errors: &mut FieldErrors) {
     if value.as_str().and_then(percent).is_some_and(|percent| percent > 100) {
         errors.push(FieldError::invalid(path, shown(Some(value)), "must not be greater than 100%"));
     }
 }
 
-/// The number of a percentage (`25%`), with what does not fit as the largest one.
+/// The number of a percentage (`25%`); the largest one where it does not fit.
 pub fn percent(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('%')?;
     let valid = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());

@@ -35,7 +35,8 @@ pub fn field_validation(value: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether Go's `unicode.IsPrint` holds: letters, marks, numbers, punctuation, symbols and the ASCII space.
+/// Returns true for characters of Go's `unicode.IsPrint`: letters, marks, numbers, punctuation, symbols and the ASCII
+/// space.
 fn is_print(c: char) -> bool {
     c == ' '
         || !(c.is_control()

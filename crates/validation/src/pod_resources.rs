@@ -9,7 +9,7 @@ const MILLI: i32 = -3;
 
 const LISTS: [&str; 2] = ["limits", "requests"];
 
-/// Quantities are kept to a thousandth; what is finer is rounded up.
+/// Rounds quantities up to thousandths.
 pub fn round_up(list: &mut Object) {
     for (_, value) in list.iter_mut() {
         let Some(mut quantity) = quantity(value) else { continue };
@@ -102,8 +102,8 @@ pub fn qos_class(spec: &Object) -> &'static str {
     if limited && same { "Guaranteed" } else { "Burstable" }
 }
 
-/// What all containers of a pod together ask for (`requests`) or may have (`limits`): init containers run one after
-/// the other and before the others, those that keep running beside all that follow.
+/// The total `requests` or `limits` of a pod's containers: init containers run one after the other and before the
+/// others, those that keep running beside all that follow.
 pub fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     let containers = |name: &str| spec.get(name).and_then(Value::as_list).unwrap_or(&[]);
     let own = |container: &Value| -> Vec<(Text, Quantity)> {
@@ -113,8 +113,8 @@ pub fn aggregate(spec: &Object, list: &str) -> Vec<(Text, Quantity)> {
     for container in containers("containers") {
         own(container).iter().for_each(|(name, q)| total.add(name, q));
     }
-    // What a container does not ask for is as it was when the container before it ran: only its own resources can
-    // raise the peak.
+    // A resource that a container does not ask for stays as it was when the container before it ran: only its own
+    // resources can raise the peak.
     let (mut running, mut peak) = (Sums::default(), Sums::default());
     for container in containers("initContainers") {
         let own = own(container);
@@ -146,7 +146,7 @@ pub fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether a pod as a whole can have a request or limit of it.
+/// True when a pod as a whole can have a request or limit of this resource.
 pub fn is_pod_level(name: &str) -> bool {
     is_compute(name) || is_huge_page(name)
 }

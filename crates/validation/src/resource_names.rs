@@ -30,7 +30,7 @@ const STANDARD: [&str; 20] = [
     "storage",
 ];
 
-/// What is counted in whole numbers.
+/// Resources that are counted in whole numbers.
 const INTEGERS: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",

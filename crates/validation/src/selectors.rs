@@ -16,8 +16,8 @@ pub fn label_selector(selector: Option<&Value>, any_value: bool, path: &FieldPat
     }
 }
 
-/// What is wrong with a requirement of any selector whose operator is none. Go shows values of types of their own as JSON,
-/// in which it escapes what means something in HTML.
+/// The error of a requirement, of any selector, with an unknown operator. Go shows values of types of their own as
+/// JSON, in which it escapes the special characters of HTML.
 pub fn no_operator(operator: &str, requirement: &FieldPath) -> FieldError {
     let shown = ErrorValue::raw(binnacle_schema::json::to_string(&operator.into()));
     FieldError::invalid(&requirement.child("operator"), shown, "not a valid selector operator")
@@ -73,7 +73,7 @@ pub fn parse(selector: Option<&Value>) -> Result<LabelSelector, SelectorError> {
     Ok(LabelSelector::new(requirements))
 }
 
-/// Whether a selector breaks the rules: an update may keep it then.
+/// True when a selector breaks the rules: an update may keep it then.
 pub fn is_invalid(selector: Option<&Value>) -> bool {
     let mut errors = FieldErrors::new();
     label_selector(selector, false, &FieldPath::root(), &mut errors);

@@ -1,4 +1,5 @@
-//! Answers of a webhook that still count, a bounded number of them. What is asked and answered is the caller's business.
+//! A cache of a webhook's answers that still count, a bounded number of them. The callers know the contents of requests
+//! and answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

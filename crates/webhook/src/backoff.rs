@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::client::WebhookError;
 
-/// How often something is tried, and how long to wait in between: each pause is longer than the one before, by a part of
-/// its own length at random so that many callers do not come back at once.
+/// The number of attempts and the pauses between them: each pause is longer than the one before, by a part of its own
+/// length at random so that many callers do not come back at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     pub initial: Duration,
@@ -17,7 +17,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// As kube-apiserver calls its webhooks: five attempts.
+    /// The backoff of kube-apiserver's webhook calls: five attempts.
     pub fn starting_at(initial: Duration) -> Self {
         Self { initial, factor: 1.5, jitter: 0.2, steps: 5 }
     }
@@ -60,7 +60,7 @@ impl Backoff {
     }
 }
 
-/// At random from zero to one. Nobody gains anything by guessing it.
+/// A random fraction from zero to one. It need not be secret.
 fn fraction() -> f64 {
     let bits = std::collections::hash_map::RandomState::new().build_hasher().finish();
     (bits >> 11) as f64 / (1u64 << 53) as f64

@@ -25,11 +25,11 @@ use crate::connector::{ConnectError, Connector};
 use crate::target::{Credential, Target, TargetError};
 use crate::tls;
 
-/// What is read of an answer.
+/// The limit of an answer's body.
 const MAX_ANSWER: usize = 8 << 20;
-/// How long a token from a file is used before the file is read again.
+/// The time that a token from a file is used before the file is read again.
 const TOKEN_LIFE: Duration = Duration::from_secs(60);
-/// How long a connection may be unused.
+/// The time that a connection may be unused.
 const IDLE: Duration = Duration::from_secs(90);
 const AGENT: &str = concat!("kube-apiserver/v1.36 (binnacle/", env!("CARGO_PKG_VERSION"), ")");
 
@@ -39,7 +39,7 @@ pub struct Client {
     pool: Pool<Connector, Full<Bytes>>,
     target: Arc<Target>,
     timeout: Duration,
-    /// The target's URL with the timeout, which servers are told.
+    /// The target's URL with the timeout as a parameter for servers.
     url: Uri,
     agent: HeaderValue,
     token: Arc<Mutex<Option<(HeaderValue, Instant)>>>,
@@ -59,7 +59,7 @@ pub enum WebhookError {
     /// There was no answer: `Post "https://...": dial tcp ...`.
     #[error("{message}")]
     Connection { message: String, reset: bool },
-    /// There was none within the time for it.
+    /// There was no answer within the time for it.
     #[error("{message}")]
     TimedOut { message: String },
     /// The answer was that something is wrong.
@@ -77,7 +77,7 @@ pub enum WebhookError {
 }
 
 impl WebhookError {
-    /// Whether the same call may succeed a little later.
+    /// Returns true if the same call may succeed a little later.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connection { reset, .. } => *reset,
@@ -129,8 +129,8 @@ impl Client {
         self.send(Method::POST, self.url.clone(), json.into(), self.authorization(), self.timeout).await
     }
 
-    /// Posts a JSON document that must be answered earlier than others. The target is told in whole seconds; `None` tells
-    /// it nothing, and it has the time of all calls.
+    /// Posts a JSON document that must be answered earlier than others. The target gets the time in whole seconds; with
+    /// `None` it gets none, and the call has the time of all calls.
     pub async fn post_within(&self, json: impl Into<Bytes>, left: Option<Duration>) -> Result<Answer, WebhookError> {
         let Some(left) = left else {
             return self
@@ -282,13 +282,13 @@ async fn read(response: Response<Incoming>) -> Result<Answer, WebhookError> {
         return Ok(Answer { code, headers: parts.headers, body });
     }
     let retry_after = parts.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    // What is not text is not for people.
+    // A body that is no text is not shown.
     let media = parts.headers.get(CONTENT_TYPE).map_or("text/plain", |value| value.to_str().unwrap_or(""));
     let text = if media.starts_with("text/") { String::from_utf8_lossy(&body) } else { "unknown".into() };
     Err(failure(code, &body, text.trim(), retry_after))
 }
 
-/// An answer that is no success; one that says why as a Status is believed.
+/// The error of an answer that is no success: its Status, if its body is one.
 fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> WebhookError {
     let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     if let Some(said) = status.as_ref().and_then(said) {
@@ -303,7 +303,7 @@ fn failure(code: u16, body: &[u8], text: &str, retry_after: Option<u32>) -> Webh
     WebhookError::Status { code, message, retry_after, forbidden }
 }
 
-/// Code and message of a Status that tells of a failure, and itself where that is that we may not.
+/// Code and message of a Status of a failure, and the Status itself where it is Forbidden.
 fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<Status>>)> {
     if status["kind"] != "Status" || status["status"] != "Failure" {
         return None;
@@ -317,7 +317,7 @@ fn said(status: &serde_json::Value) -> Option<(Option<u16>, String, Option<Box<S
 }
 
 impl Answer {
-    /// What a Status in place of the document that was asked for tells of a failure.
+    /// The failure of a Status in place of the document that was asked for.
     pub fn failure(&self) -> Option<WebhookError> {
         let status: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
         let (code, message, forbidden) = said(&status)?;

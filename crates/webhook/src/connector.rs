@@ -26,7 +26,7 @@ use crate::service::Service;
 #[error("{message}")]
 pub(crate) struct ConnectError {
     pub(crate) message: String,
-    /// Whether the other side broke it off.
+    /// True when the other side reset the connection.
     pub(crate) reset: bool,
 }
 
@@ -156,7 +156,7 @@ impl Connection for Stream {
     fn connected(&self) -> Connected {
         let Self::Tls(stream) = self else { return Connected::new() };
         let session = stream.get_ref().1;
-        // Each answer on this connection tells of it.
+        // Each answer on this connection carries them.
         let connected = Connected::new().extra(Flaws::of(session.peer_certificates().unwrap_or_default()));
         match session.alpn_protocol() == Some(b"h2") {
             true => connected.negotiated_h2(),

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::service::{Service, ServiceResolver};
 use crate::target::{Credential, Target};
 
-/// How a server calls itself. Clones share the bound of calls.
+/// The means of a server to call itself. Clones share the bound of calls.
 #[derive(Clone, Debug)]
 pub struct Itself {
     credential: Credential,
@@ -18,7 +18,7 @@ pub struct Itself {
     calls: Arc<Semaphore>,
 }
 
-/// Tells the certificates that this server shows from all others, whatever names are in them and whoever signed them.
+/// Recognizes the certificates that this server shows, whatever their names and signers.
 #[derive(Clone)]
 pub struct OwnCertificates(Arc<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>);
 
@@ -54,8 +54,8 @@ impl fmt::Debug for OwnCertificates {
 }
 
 impl Target {
-    /// At a service, at the one that its URL means, or at what else the URL names. Where that is this server, nothing more
-    /// has to be known of it ([`Target::is_itself`]).
+    /// Directs the target to a service, to the one that its URL means, or to the URL's host. Where that is this server,
+    /// nothing more has to be configured ([`Target::is_itself`]).
     #[must_use]
     pub fn at(mut self, service: Option<Service>, resolver: &Arc<dyn ServiceResolver>) -> Self {
         self.service = service.or_else(|| Service::of_own_url(resolver, &self.url));
@@ -66,12 +66,12 @@ impl Target {
         }
     }
 
-    /// True when the target is this server, which is called with what it knows of itself.
+    /// True when the target is this server, which is called with its own credentials and certificates.
     pub fn is_itself(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Nobody else gets the credential: neither another server nor a proxy in between.
+    /// Lets only this server get the credential: neither another server nor a proxy in between.
     #[must_use]
     pub fn as_itself(self, itself: Itself) -> Self {
         Self {

@@ -10,7 +10,7 @@ use binnacle_schema::{Limits, Value, yaml};
 
 use crate::target::{Credential, Identity, IdentityFiles, Target, TargetError};
 
-/// Why a file says nothing usable.
+/// The error of a file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeconfigError {
     #[error("stat {0}: no such file or directory")]
@@ -77,7 +77,7 @@ pub fn parse(path: &Path, text: &[u8]) -> Result<Target, KubeconfigError> {
     let name = cluster.str_at(&["tls-server-name"]);
     target.server_name = (!name.is_empty()).then(|| name.to_owned());
 
-    // Who is not among the users has no credentials, which client-go accepts as well.
+    // A name that is not among the users has no credentials, which client-go accepts as well.
     if let Some(user) = named(&config, "users", "user", of("user")) {
         (target.identity, target.credential) = credentials(user, dir)?;
     }

@@ -9,26 +9,26 @@ use http::Uri;
 
 use crate::itself::Itself;
 
-/// Tells where a service of the cluster is reached.
+/// Resolves the addresses of the cluster's services.
 pub trait ServiceResolver: fmt::Debug + Send + Sync {
-    /// The `host:port` to dial for a port of a service, or in Go's words why there is none. Asked for each connection,
+    /// The `host:port` to dial for a port of a service, or in Go's words why there is none. Called for each connection,
     /// or for each request: it answers from memory.
     fn resolve<'a>(&'a self, namespace: &'a str, name: &'a str, port: u16) -> BoxFuture<'a, Result<String, String>>;
 
-    /// How a port of a service is called that is this server itself; `None` for all others.
+    /// The means to call a service's port that is this server itself; `None` for all others.
     fn itself(&self, namespace: &str, name: &str, port: u16) -> Option<Itself> {
         let _ = (namespace, name, port);
         None
     }
 
-    /// The proxy that connections to services leave by, or those to what a URL names; `None` where they are direct.
+    /// The proxy of connections to services, or to the hosts of URLs; `None` where they are direct.
     fn dialer(&self, to_service: bool) -> Option<Arc<Dialer>> {
         let _ = to_service;
         None
     }
 }
 
-/// A port of a service, and who knows where it is.
+/// A port of a service, and the resolver of its address.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub resolver: Arc<dyn ServiceResolver>,
@@ -55,7 +55,7 @@ impl Service {
         })
     }
 
-    /// How it is called where it is this server itself.
+    /// The means to call it where it is this server itself.
     pub fn itself(&self) -> Option<Itself> {
         self.resolver.itself(&self.namespace, &self.name, self.port)
     }

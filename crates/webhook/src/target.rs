@@ -1,4 +1,4 @@
-//! Who is called, how the other side is known to be the right one, and how we show who we are.
+//! The target of calls: its address, its trusted certificates, and our credentials.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct Target {
     /// The service that is dialed in place of the URL's host. Calls of it use HTTP/1.1, as the Go server's do, so that
     /// they spread over its endpoints.
     pub service: Option<Service>,
-    /// True when calls use HTTP/1.1 whatever the server offers: then each has a connection for itself while it lasts.
+    /// True when calls use HTTP/1.1 whatever the server offers: each then has a connection for itself while it lasts.
     pub http1: bool,
     /// True when any certificate will do.
     pub insecure: bool,
@@ -41,7 +41,7 @@ pub struct Target {
 pub struct Identity {
     pub certificate: Vec<u8>,
     pub key: Vec<u8>,
-    /// Where they were read from, if both stand in files: new connections show what is there by then.
+    /// The files that they were read from, if both stand in files: new connections show the contents of that time.
     pub files: Option<IdentityFiles>,
 }
 
@@ -52,7 +52,7 @@ pub struct IdentityFiles {
     pub key: PathBuf,
 }
 
-/// What the `Authorization` header says.
+/// The `Authorization` header of calls.
 #[derive(Clone, Default)]
 pub enum Credential {
     #[default]

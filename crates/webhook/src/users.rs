@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::kubeconfig::{KubeconfigError, credentials, read, tree};
 use crate::target::{Credential, Identity};
 
-/// As whom servers are called.
+/// The credentials for calls to servers.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     by_name: HashMap<String, (Option<Identity>, Credential)>,
@@ -36,8 +36,8 @@ impl Users {
         Ok(Self { by_name, current: current.filter(|user| !user.is_empty()) })
     }
 
-    /// As whom a server is called: as the user of its name and port, of the nearest domain with `*.` before it, of its name
-    /// alone where the port is 443, then as `*`, as the user of the current context, or as nobody.
+    /// The credentials for calls to a server: those of the user of its name and port, of the nearest domain with `*.`
+    /// before it, of its name alone where the port is 443, then of `*`, of the current context's user, or none.
     pub fn of_host(&self, host: &str, port: u16) -> (Option<Identity>, Credential) {
         let with_port = format!("{host}:{port}");
         let found = self.nearest(&with_port).or_else(|| if port == 443 { self.nearest(host) } else { None });

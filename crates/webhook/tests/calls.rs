@@ -117,7 +117,7 @@ async fn tried_again() {
     assert_eq!(calls.load(Ordering::Relaxed), 3);
 }
 
-/// Says that every service is one server of this machine.
+/// Resolves every service to one server of this machine.
 #[derive(Debug)]
 struct At(String);
 
@@ -143,7 +143,7 @@ async fn calls_of_itself() {
         Hook::start(|request| async move { Response::new(request.headers()["authorization"].as_bytes().to_vec()) })
             .await;
     assert_eq!(own_client(&hook, true, 1).post("{}").await.unwrap().body, "Bearer own");
-    // Nobody else gets the credential.
+    // No other server gets the credential.
     let error = own_client(&hook, false, 1).post("{}").await.unwrap_err().to_string();
     assert!(error.contains("tls: failed to verify certificate"), "{error}");
 }

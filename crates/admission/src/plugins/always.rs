@@ -1,4 +1,4 @@
-//! AlwaysAdmit and AlwaysDeny, which do what they are called. Both are deprecated.
+//! AlwaysAdmit and AlwaysDeny, which do as their names say. Both are deprecated.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::Attributes;

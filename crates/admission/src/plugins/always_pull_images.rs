@@ -1,5 +1,5 @@
-//! AlwaysPullImages: images are pulled with the pod's own credentials each time, so that nobody uses an image that
-//! somebody else's pod brought to the node.
+//! AlwaysPullImages: images are pulled with the pod's own credentials each time, so that no pod uses an image that
+//! another's pod brought to the node.
 
 use std::collections::HashSet;
 
@@ -46,7 +46,7 @@ impl Plugin for AlwaysPullImages {
     }
 }
 
-/// What another plugin made of the pod after this one changed it. kube-apiserver reports these as an error of unknown
+/// Checks that no other plugin has changed the policies since. kube-apiserver reports these as an error of unknown
 /// kind.
 fn check(attributes: &Attributes, pod: &Value) -> Result<(), Status> {
     let spec = FieldPath::new("spec");

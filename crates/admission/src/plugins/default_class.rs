@@ -24,7 +24,7 @@ struct Rule {
     annotation: &'static str,
     field: &'static str,
     class: Kind,
-    /// What marks a class as the default.
+    /// The annotations that mark a class as the default.
     marks: &'static [&'static str],
 }
 

@@ -57,7 +57,7 @@ impl Plugin for DefaultTolerationSeconds {
     }
 }
 
-/// Whether a toleration is about the key; an empty key or effect is about all.
+/// Returns true if a toleration covers the key; an empty key or effect covers all.
 fn tolerates(toleration: &Value, key: &str) -> bool {
     ["", key].contains(&toleration.str_at(&["key"])) && ["", NO_EXECUTE].contains(&toleration.str_at(&["effect"]))
 }

@@ -1,5 +1,5 @@
-//! EventRateLimit: how many events may be written in a time, all together, by namespace, by user, or by what they are
-//! about.
+//! EventRateLimit: a limit of the events written in a time, all together, by namespace, by user, or by source and
+//! object.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::plugin::{Plugin, Request, Stage};
 
-/// How many buckets a limit keeps unless it says so.
+/// The number of buckets of a limit that names none.
 const BUCKETS: usize = 4096;
 
 /// One limit.
@@ -23,11 +23,11 @@ pub struct EventLimit {
     pub qps: u32,
     /// More than 0.
     pub burst: u32,
-    /// How many buckets are kept; 0 for 4,096.
+    /// The number of buckets that are kept; 0 for 4,096.
     pub cache_size: usize,
 }
 
-/// What shares a bucket.
+/// The requests that share a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventLimitKind {
     Server,
@@ -84,7 +84,7 @@ impl EventRateLimit {
         Self { limits: limits.map(|limit| Limiter { limit, buckets: Mutex::default() }).collect() }
     }
 
-    /// Every limit is asked, so that each counts what comes, whatever the others say.
+    /// Checks every limit, so that each counts the event even where another refuses it.
     fn check(&self, attributes: &Attributes, event: &Value, now: Instant) -> Result<(), Status> {
         let mut reached = Vec::new();
         for limiter in &self.limits {
@@ -110,7 +110,7 @@ impl Limiter {
         let mut buckets = self.buckets.lock();
         let most = if self.limit.cache_size == 0 { BUCKETS } else { self.limit.cache_size };
         if !buckets.contains_key(key) && buckets.len() >= most {
-            // Those that are full again lose nothing; if none is, the one that was used least recently does.
+            // Buckets that are full again are dropped without loss; if there is none, the least recently used one is.
             let whole = Duration::from_secs_f64(burst / qps);
             buckets.retain(|_, bucket| now.saturating_duration_since(bucket.at) < whole);
             if buckets.len() >= most

@@ -35,7 +35,7 @@ impl Plugin for ExtendedResourceToleration {
     }
 }
 
-/// Those that are there already, whatever their seconds, are replaced.
+/// Existing tolerations of the resources, whatever their seconds, are replaced.
 fn tolerate(pod: &mut Value, mut resources: BTreeSet<String>) {
     let wanted = |resource: &str| value!({"key": resource, "operator": "Exists", "effect": "NoSchedule"});
     let mut all = pod.list_at(&["spec", "tolerations"]).to_vec();

@@ -22,7 +22,7 @@ impl JobValidation {
     }
 
     /// The name of the pod group that schedules the job's pods as a gang: the one that its template names, or else any
-    /// that it controls. What cannot be read holds up nothing.
+    /// that it controls. A group that cannot be read counts as none.
     async fn gang(&self, namespace: &str, job: &Value) -> Option<String> {
         let named = job.str_at(&["spec", "template", "spec", "schedulingGroup", "podGroupName"]);
         let groups = if named.is_empty() {

@@ -1,4 +1,5 @@
-//! LimitRanger: what containers, pods and claims of a namespace may ask for, and what they get when they ask for nothing.
+//! LimitRanger: limits of the resources of a namespace's containers, pods and claims, and defaults for those that name
+//! none.
 
 mod constraints;
 
@@ -25,7 +26,7 @@ impl LimitRanger {
         Self { lookup }
     }
 
-    /// The limit ranges that count for a request; what is being deleted is let go.
+    /// The limit ranges for a request; none for objects that are being deleted.
     async fn ranges(&self, request: Request<'_>, object: &Value) -> Result<Vec<Arc<Value>>, Status> {
         let deleting = |old: &Value| old.at(&["metadata", "deletionTimestamp"]).is_some_and(|at| !at.is_null());
         if request.old.is_some_and(deleting) {
@@ -121,14 +122,14 @@ fn fill_in(pod: &mut Value, range: &Value) {
     if !said.is_empty() {
         let text = format!("LimitRanger plugin set: {}", said.join("; "));
         pod.make_at(&["metadata", "annotations"]).insert(ANNOTATION, text);
-        // What the pod asks for as a whole follows from its containers, as kube-apiserver finds when it reads it again.
+        // The pod's own resources follow from its containers, as in kube-apiserver when it reads the pod again.
         if let Some(spec) = pod.at_mut(&["spec"]).and_then(Value::as_object_mut) {
             binnacle_validation::pod_resources::default_pod_resources(spec);
         }
     }
 }
 
-/// The names of what was set, sorted.
+/// Sets missing defaults; returns their names, sorted.
 fn set_missing(container: &mut Value, member: &str, defaults: &Object) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults.iter() {

@@ -1,5 +1,5 @@
-//! NamespaceExists and NamespaceAutoProvision: what happens to requests in a namespace that does not exist: they are
-//! refused, or the namespace is made. NamespaceLifecycle, which is on by default, does what the first does and more.
+//! NamespaceExists and NamespaceAutoProvision: requests in a namespace that does not exist are refused, or the
+//! namespace is created. NamespaceLifecycle, which is on by default, does what the first does and more.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl Plugin for NamespaceAutoProvision {
     }
 }
 
-/// Whether a request is for something in a namespace.
+/// Returns true if a request is for an object in a namespace.
 fn is_inside(attributes: &Attributes) -> bool {
     let kind = &attributes.kind;
     let is_namespace = kind.group.is_empty() && kind.kind == "Namespace";

@@ -16,14 +16,14 @@ use crate::plugin::{Plugin, Request, Stage, forbidden};
 
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
-/// For how long after a delete the cache's word that a namespace is active is not believed.
+/// The time after a delete for which an active namespace of the cache is not believed.
 const DOUBT: Duration = Duration::from_secs(30);
-/// How many deletes are remembered before old ones are dropped; the cache is never that far behind.
+/// The number of deletes that are remembered before old ones are dropped; the cache is never that far behind.
 const DOUBTED_MAX: usize = 100;
 
 pub(crate) struct NamespaceLifecycle {
     lookup: Arc<dyn Lookup>,
-    /// Namespaces that somebody has asked to delete, and when.
+    /// Namespaces for which a delete was requested, and the time of it.
     doubted: Mutex<HashMap<Text, Instant>>,
 }
 

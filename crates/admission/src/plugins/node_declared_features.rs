@@ -11,11 +11,11 @@ use binnacle_schema::Value;
 use crate::lookup::{Freshness, Kind, Lookup};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
-/// Whether the change from the one pod to the other needs a feature.
+/// Returns true if the change from the one pod to the other needs a feature.
 type Needs = fn(&Value, &Value) -> bool;
 
-/// Features that a change may need, by name, each with what shows that it does. Others that nodes declare only matter
-/// when a pod is placed.
+/// Features that a change may need, by name, each with the check for it. Others that nodes declare only matter when a
+/// pod is scheduled.
 const FEATURES: [(&str, Needs); 2] = [
     ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
     ("InPlacePodVerticalScalingInitContainers", resizes_init_containers),
@@ -86,7 +86,7 @@ fn resizes_pod(old: &Value, new: &Value) -> bool {
     resources(old) != resources(new)
 }
 
-/// Those that end: the others are containers like any.
+/// True for changed resources of init containers that end; sidecars count as containers.
 fn resizes_init_containers(old: &Value, new: &Value) -> bool {
     let containers = |pod: &Value| pod.list_at(&["spec", "initContainers"]).to_vec();
     let resources = |container: &Value| container.get("resources").cloned().unwrap_or_default();

@@ -1,6 +1,6 @@
-//! NodeRestriction: what kubelets may write. Together with the node authorizer, which knows what a node needs but does not
-//! see objects: a node changes itself, its pods' status and its own lease, and nothing that would draw workloads, rights or
-//! tokens to it.
+//! NodeRestriction: the writes of kubelets. It completes the node authorizer, which knows the objects that a node needs
+//! but does not see their contents: a node changes itself, its pods' status and its own lease, and nothing that would
+//! draw workloads, rights or tokens to it.
 
 mod nodes;
 mod pod_certificates;
@@ -25,7 +25,7 @@ use crate::plugin::{Plugin, Request, Stage, forbidden};
 
 const LEASES: &str = "kube-node-lease";
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// Who signs certificates that kubelets serve with, and those that they show.
+/// The signers of kubelets' serving and client certificates.
 const KUBELET_SIGNERS: [&str; 2] = ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
 pub(crate) struct NodeRestriction {
@@ -34,11 +34,11 @@ pub(crate) struct NodeRestriction {
     features: Arc<Features>,
 }
 
-/// Why not.
+/// The reason of a refusal.
 enum Refusal {
     /// 403 that names the object.
     Forbidden(String),
-    /// As it is.
+    /// The status as it is.
     Status(Status),
 }
 
@@ -70,12 +70,12 @@ fn no(why: impl Into<Refusal>) -> Verdict {
     Err(why.into())
 }
 
-/// An error without a code of its own. Clients try again: what is known here may be older than what the node knows.
+/// An error without a code of its own. Clients try again: this server's cache may be older than the node's.
 fn not_yet(why: impl AsRef<str>) -> Refusal {
     Refusal::Status(Status::unknown(500, why.as_ref()))
 }
 
-/// As Go shows an operation.
+/// The operation as Go shows it.
 fn shown(operation: Operation) -> &'static str {
     match operation {
         Operation::Create => "CREATE",
@@ -123,7 +123,7 @@ impl NodeRestriction {
         }
     }
 
-    /// An object as the cache knows it. `singular` is what errors call its kind.
+    /// An object as the cache knows it. `singular` is the name of its kind in errors.
     async fn known(&self, kind: Kind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
         let group = if kind == Kind::CsiDriver { "storage.k8s.io" } else { "" };
         let found = self.lookup.get(kind, namespace, name, Freshness::Cached).await?;
@@ -131,7 +131,7 @@ impl NodeRestriction {
     }
 }
 
-/// Where an object is new, its name is only its own.
+/// Checks that an object has the node's name; on create the name of the object itself counts.
 fn own_name(asked: NodeRequest<'_>, why: &str) -> Verdict {
     let name = match asked.attributes.operation {
         Operation::Create => asked.object.str_at(&["metadata", "name"]),

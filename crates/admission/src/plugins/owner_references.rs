@@ -22,7 +22,8 @@ impl OwnerReferences {
         Self { lookup, authorizer }
     }
 
-    /// Whether somebody may; if not, the reason and the error, as kube-apiserver writes them one behind the other.
+    /// Checks an access; if it is not allowed, returns the reason and the error, as kube-apiserver writes them one
+    /// behind the other.
     async fn ask(&self, access: &Access<'_>) -> Result<(), String> {
         match self.authorizer.authorize(access).await {
             Ok(Decision::Allow(_)) => Ok(()),

@@ -59,7 +59,7 @@ impl Plugin for PersistentVolumeClaimResize {
     }
 }
 
-/// Nothing asked for is none, as zero is, which is less than anything.
+/// The requested storage; `None`, which is less than any, also for zero.
 fn requested(claim: &Value) -> Option<Quantity> {
     claim.str_at(&["spec", "resources", "requests", "storage"]).parse().ok().filter(|size: &Quantity| !size.is_zero())
 }

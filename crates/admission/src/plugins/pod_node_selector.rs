@@ -18,8 +18,8 @@ const DEFAULT: &str = "clusterDefaultNodeSelector";
 
 type Selector = BTreeMap<String, String>;
 
-/// Selectors as text (`a=b,c=d`): what the nodes of a namespace's pods may be selected by, under its name, and what they
-/// are selected by where the namespace does not say, under `clusterDefaultNodeSelector`.
+/// Selectors as text (`a=b,c=d`): the labels that a namespace's pods may select nodes by, under its name, and the
+/// selector of namespaces that name none, under `clusterDefaultNodeSelector`.
 pub type NodeSelectors = BTreeMap<String, String>;
 
 pub(crate) struct PodNodeSelector {
@@ -47,7 +47,7 @@ impl PodNodeSelector {
         parse(text.unwrap_or("")).map_err(|why| Status::unknown(500, &why))
     }
 
-    /// Whether what a pod selects by itself goes with what its namespace does.
+    /// Checks that the pod's own selector does not contradict that of its namespace.
     fn compare(&self, wanted: &Selector, pod: &Value) -> Result<(), Status> {
         let own = selector_of(pod);
         if wanted.iter().any(|(key, value)| own.get(key).is_some_and(|own| own != value)) {

@@ -66,14 +66,14 @@ impl Plugin for PodResizeValidator {
     }
 }
 
-/// What a pod asks for beyond all that a node has.
+/// The requests of a pod that exceed all that a node has.
 fn lacks(pod: &Value, node: &Value) -> Option<String> {
     let requests = of_pod_with_overhead(pod, "requests");
     let allocatable = amounts(node, &["status", "allocatable"]);
     let zero = Quantity::new(0, Format::DecimalSI);
     let mut lacks = Vec::new();
     for name in ["cpu", "memory"] {
-        // Processors are told in thousandths.
+        // CPUs are shown in thousandths.
         let unit = |amount: &Quantity| if name == "cpu" { amount.milli_value() } else { amount.value() };
         let (asked, has) = (requests.get(name).unwrap_or(&zero), allocatable.get(name).unwrap_or(&zero));
         if asked > has {

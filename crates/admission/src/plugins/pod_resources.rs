@@ -1,5 +1,5 @@
-//! What a pod asks for as a whole: the sum of its containers, or the most that its start needs (KEP-753), or what the
-//! pod says for itself (KEP-2837).
+//! The resources of a pod as a whole: the sum of its containers, or the most that its start needs (KEP-753), or the
+//! pod's own (KEP-2837).
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(crate) fn of_pod(pod: &Value, member: &str) -> Resources {
     for container in pod.list_at(&["spec", "containers"]) {
         add(&mut sum, &amounts(container, &["resources", member]));
     }
-    // Those that go on running count for all that start after them, and at last with the rest.
+    // Sidecars count for all that start after them, and in the end with the containers.
     let mut running = Resources::new();
     let mut start = Resources::new();
     for container in pod.list_at(&["spec", "initContainers"]) {

@@ -30,14 +30,14 @@ use policy::{Level, LevelVersion, Policy};
 pub use settings::PodSecuritySettings;
 use subject::Subject;
 
-/// How many of a namespace's pods are looked at when it demands more of them, and for how long.
+/// The limits of checking a namespace's pods when its policy becomes stricter: their number, and the time.
 const PODS_MAX: usize = 3000;
 const PODS_TIME: Duration = Duration::from_secs(1);
 
-/// Subresources of pods that do not change what a pod is.
+/// Subresources of pods that do not change their specs.
 const IGNORED: [&str; 8] = ["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
 
-/// Resources with a pod template, and where it is.
+/// Resources with a pod template, and its path.
 const TEMPLATES: [(&str, &str, &[&str]); 8] = [
     ("", "podtemplates", &["template"]),
     ("", "replicationcontrollers", &["spec", "template"]),
@@ -85,7 +85,7 @@ impl PodSecurity {
             return Ok(());
         };
         let (old_policy, old_errors) = Policy::of_object(old, defaults);
-        // Labels that were wrong before keep nobody from changing something else.
+        // Labels that were invalid before do not prevent other changes.
         let shown = |errors: &FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
         if !errors.is_empty() && shown(&errors) != shown(&old_errors) {
             return self.refuse_labels(request, object, errors);
@@ -167,7 +167,7 @@ impl PodSecurity {
         let labels = match self.labels(&attributes.namespace).await {
             Ok(labels) => labels,
             Err(why) => {
-                // What is only warned about goes on where the namespace cannot be found.
+                // A check that only warns does not refuse the request where the namespace cannot be found.
                 self.metrics.failed(attributes, true);
                 let name = binnacle_meta::go_quote(&attributes.namespace);
                 request.annotate(ERROR, format_args!("failed to lookup namespace {name}: {}", why.message()));
@@ -207,7 +207,7 @@ impl PodSecurity {
         }
     }
 
-    /// Labels that cannot be read keep nobody from anything but what the strictest level forbids.
+    /// Notes labels that cannot be read, which alone do not refuse a request: the strictest level is enforced.
     fn note_errors(&self, request: Request<'_>, errors: &FieldErrors) {
         if !errors.is_empty() {
             let errors = aggregate(errors.iter().map(ToString::to_string));
@@ -216,7 +216,7 @@ impl PodSecurity {
         }
     }
 
-    /// Whether nothing is asked of this request for where it goes or whose it is.
+    /// Returns true if the request's namespace or user is exempt.
     fn exempts_caller(&self, request: Request<'_>) -> bool {
         let attributes = request.attributes;
         let why = if self.settings.exempts_namespace(&attributes.namespace) {
@@ -230,7 +230,7 @@ impl PodSecurity {
         true
     }
 
-    /// Whether nothing is asked of a pod for its runtime class.
+    /// Returns true if the pod's runtime class is exempt.
     fn exempts_class(&self, request: Request<'_>, pod: &Value) -> bool {
         let exempt = self.settings.exempts_runtime_class_of(pod);
         if exempt {
@@ -300,7 +300,7 @@ fn template_path(attributes: &Attributes) -> Option<&'static [&'static str]> {
     found.map(|(_, _, path)| *path)
 }
 
-/// Whether an update gives a pod other containers or images.
+/// Returns true if an update changes a pod's containers or images.
 fn is_significant(pod: &Value, old: &Value) -> bool {
     let list = |pod: &'_ Value, member: &str| pod.list_at(&["spec", member]).to_vec();
     let differs = |a: &Value, b: &Value| a.str_at(&["image"]) != b.str_at(&["image"]);
@@ -338,7 +338,7 @@ fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     first
 }
 
-/// Tells which existing pods a namespace's new level would not have let in.
+/// Warns of existing pods that violate a namespace's new level.
 fn warn_of_pods(request: Request<'_>, namespace: &str, (enforce, newest): (LevelVersion, u32), pods: Vec<Arc<Value>>) {
     let began = Instant::now();
     let mut checked = 0;

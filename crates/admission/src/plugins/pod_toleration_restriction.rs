@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: what the pods of a namespace tolerate by default, and what they may tolerate at all.
+//! PodTolerationRestriction: the default tolerations of a namespace's pods, and those that they may have at all.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 const WHITELIST: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 
-/// What holds for namespaces that do not say.
+/// The tolerations of namespaces that name none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterTolerations {
     pub default: Vec<Value>,
@@ -108,13 +108,13 @@ impl Plugin for PodTolerationRestriction {
     }
 }
 
-/// What is known of tolerations; the rest of an annotation is nobody's.
+/// The known members of a toleration; others of an annotation are dropped.
 fn toleration(given: &Value) -> Value {
     let members = ["key", "operator", "value", "effect", "tolerationSeconds"];
     members.into_iter().filter_map(|member| Some((member, given.get(member)?.clone()))).collect::<Object>().into()
 }
 
-/// What the status says already counts.
+/// The QoS class of the status, if there is one.
 fn qos_class(pod: &Value) -> &str {
     match pod.str_at(&["status", "qosClass"]) {
         "" => binnacle_validation::pod_resources::qos_class_of_pod(pod),

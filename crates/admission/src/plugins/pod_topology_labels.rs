@@ -1,4 +1,4 @@
-//! PodTopologyLabels: pods tell in which zone and region their node is (KEP-4742).
+//! PodTopologyLabels: pods get labels with the zone and region of their node (KEP-4742).
 
 use std::sync::Arc;
 

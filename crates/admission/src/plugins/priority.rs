@@ -16,7 +16,7 @@ pub(crate) struct Priority {
     lookup: Arc<dyn Lookup>,
 }
 
-/// What a class gives to its pods.
+/// The fields of a class that its pods get.
 struct Class {
     name: Text,
     value: i64,
@@ -109,7 +109,7 @@ impl Plugin for Priority {
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return self.create_pod(request.attributes, object).await };
-            // Clients that know nothing of what was computed leave it out.
+            // Clients that do not know the computed members leave them out.
             for member in ["priority", "preemptionPolicy"] {
                 let kept = old.at(&["spec", member]).filter(|value| !value.is_null());
                 let spec = object.make_at(&["spec"]);

@@ -1,5 +1,5 @@
-//! ResourceQuota: what a namespace may use in all. A request is charged before its object is written; what it did not
-//! come to use, or no longer uses, the quota controller gives back.
+//! ResourceQuota: limits of a namespace's total usage. A request is charged before its object is written; the quota
+//! controller gives back amounts that it did not come to use, or no longer uses.
 
 mod check;
 mod claims;
@@ -24,10 +24,10 @@ use crate::plugin::{Plugin, Request, Stage};
 use check::check;
 pub use limited::LimitedResource;
 
-/// How often a request is charged anew when others were charged meanwhile.
+/// The number of further attempts to charge a request when others were charged meanwhile.
 const RETRIES: usize = 3;
 
-/// What is not stored, and events, which were never counted.
+/// Resources that are not stored, and events, which were never counted.
 const IGNORED: [(&str, &str); 10] = [
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -69,7 +69,7 @@ impl ResourceQuota {
         }
         let turn = self.turn(namespace);
         let _turn = turn.lock().await;
-        // Those that could not be charged; all at first.
+        // The quotas that could not be charged; all at first.
         let mut left: Option<Vec<Text>> = None;
         for retry in 0.. {
             let mut quotas = self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Consistent).await?;
@@ -102,7 +102,7 @@ impl ResourceQuota {
         if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
             return turn;
         }
-        // Whoever comes first to a namespace clears away what nobody waits for any more.
+        // The first request in a namespace drops the turns that are no longer in use.
         turns.retain(|_, turn| turn.strong_count() > 0);
         let turn = Arc::new(Turn::default());
         turns.insert(namespace.into(), Arc::downgrade(&turn));

@@ -27,7 +27,7 @@ impl RuntimeClass {
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Option<Arc<Value>>, Status> {
         let Some(name) = pod.at(&["spec", "runtimeClassName"]).and_then(Value::as_str) else { return Ok(None) };
         if name.is_empty() {
-            // What kube-apiserver's client says of a class without a name.
+            // The error of kube-apiserver's client for a class without a name.
             return Err(Status::unknown(500, "resource name may not be empty"));
         }
         match get_surely(&*self.lookup, Kind::RuntimeClass, "", name).await? {

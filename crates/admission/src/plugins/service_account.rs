@@ -53,7 +53,8 @@ impl ServiceAccount {
                 Ok(None) => Status::not_found(&GroupResource::new("", "serviceaccount"), name),
                 Err(status) => status,
             };
-            // kube-apiserver asks itself for what its cache lacks, and its client refuses names that are no part of a path.
+            // kube-apiserver requests from itself the accounts that its cache lacks, and its client refuses names that
+            // are no path segments.
             let why = match binnacle_validation::names::path_segment(name, false).as_slice() {
                 [] => why.message().to_owned(),
                 wrong => format!("invalid resource name {}: [{}]", go_quote(name), wrong.join(" ")),
@@ -132,7 +133,7 @@ fn account_name(pod: &Value) -> &str {
     pod.str_at(&["spec", "serviceAccountName"])
 }
 
-/// Mirror pods stand for what a kubelet runs from its own files.
+/// True for mirror pods, which show the pods that a kubelet runs from its own files.
 fn is_mirror(pod: &Value) -> bool {
     pod.at(&["metadata", "annotations", MIRROR]).is_some()
 }

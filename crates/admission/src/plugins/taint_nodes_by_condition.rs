@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a node gets no pods before somebody has found it ready.
+//! TaintNodesByCondition: a new node is tainted, so that it gets no pods before it is found ready.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};

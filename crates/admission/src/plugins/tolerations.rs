@@ -27,7 +27,7 @@ pub(crate) fn merge(first: &[Value], second: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Tolerations by what they tolerate: whether one is included is answered without looking at all of them.
+/// Tolerations by their classes: the check whether one is included does not look at all of them.
 #[derive(Default)]
 pub(crate) struct Tolerations<'a>(HashMap<Class<'a>, BTreeMap<Seconds, Values<'a>>>);
 
@@ -40,7 +40,7 @@ struct Class<'a> {
     value: &'a str,
 }
 
-/// For how long, the shortest first.
+/// The time of a toleration, the shortest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Seconds {
     Some(i64),
@@ -81,7 +81,7 @@ impl<'a> Tolerations<'a> {
         })
     }
 
-    /// Those that include a toleration, of each class at most the two first.
+    /// The tolerations that include `narrow`, of each class at most the two first.
     fn matching<'s>(&'s self, narrow: &'s Value) -> Vec<(Class<'s>, Seconds, &'s Values<'s>)> {
         let (own, least) = (class(narrow), seconds(narrow));
         // An empty key with Exists stands for all keys, an empty effect for all effects.
@@ -174,7 +174,7 @@ mod tests {
         merged
     }
 
-    /// Whether `wide` tolerates all that `narrow` does.
+    /// Returns true if `wide` tolerates all that `narrow` does.
     fn includes(wide: &Value, narrow: &Value) -> bool {
         if wide == narrow {
             return true;

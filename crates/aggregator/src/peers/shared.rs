@@ -1,7 +1,7 @@
 //! Group versions that all servers of a cluster have alike: those of definitions and of APIServices with a service.
 //!
-//! What other servers serve is not read again when one of these goes away. So they are never looked for there, nor for a
-//! while after they are gone, until all servers have noticed.
+//! The resources of other servers are not read again when one of these group versions goes away. So they are never
+//! looked for there, nor for a while after they are gone, until all servers have noticed.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::Peers;
 
-/// How long a group version that is gone is not looked for.
+/// The time for which a group version that is gone is not looked for.
 const GRACE: Duration = Duration::from_secs(300);
 
 type GroupVersion = (Text, Text);
@@ -23,13 +23,13 @@ type GroupVersion = (Text, Text);
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Told when one went away.
+    /// Notified when one went away.
     pub(super) went: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// By the kind and name of the object that brings them.
+    /// The shared group versions by the kind and name of the object that brings them.
     by_object: HashMap<(Kind, Text), Vec<GroupVersion>>,
     gone: HashMap<GroupVersion, Instant>,
 }
@@ -129,7 +129,7 @@ fn of_definition(definition: &Value) -> Vec<GroupVersion> {
     versions.map(|version| (group.clone(), version.str_at(&["name"]).into())).collect()
 }
 
-/// Nothing for what each server serves itself.
+/// The group version of an APIService with a service; none for those that each server serves itself.
 fn of_service(service: &Value) -> Vec<GroupVersion> {
     match service.at(&["spec", "service"]).is_some_and(|reference| !reference.is_null()) {
         true => vec![(service.str_at(&["spec", "group"]).into(), service.str_at(&["spec", "version"]).into())],

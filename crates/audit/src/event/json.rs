@@ -13,14 +13,14 @@ pub(crate) fn encode_line(event: &Event, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// How many bytes [`encode_line`] writes.
+/// The number of bytes that [`encode_line`] writes.
 pub(crate) fn encoded_size(event: &Event) -> usize {
     let mut out = Vec::with_capacity(1024);
     encode_line(event, &mut out);
     out.len()
 }
 
-/// Several events as an `EventList`, which is what webhooks are sent. The items do not repeat their kind.
+/// Several events as an `EventList`, the body of calls to webhooks. The items do not repeat their kind.
 pub(crate) fn encode_list<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096);
     out.extend_from_slice(br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#);
@@ -108,7 +108,7 @@ fn write_reference(reference: &ObjectReference, object: &mut Members<'_>) {
     object.some_text("subresource", &reference.subresource);
 }
 
-/// Only what is bounded is taken over from a Status, as in kube-apiserver.
+/// Writes only the bounded members of a Status, as kube-apiserver does.
 fn write_status(status: &ResponseStatus, object: &mut Members<'_>) {
     object.nested("metadata", |_| {});
     match status {

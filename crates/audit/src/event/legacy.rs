@@ -1,4 +1,4 @@
-//! Events as one line of text (`--audit-log-format=legacy`) with a part of what they tell.
+//! Events as one line of text (`--audit-log-format=legacy`) with a part of their members.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -30,7 +30,7 @@ pub(super) struct Rotating {
     tidier: Arc<Tidier>,
 }
 
-/// What happens to files that were put aside, on a thread of its own.
+/// Compresses and removes files that were put aside, on a thread of its own.
 struct Tidier {
     path: PathBuf,
     max_backups: usize,
@@ -85,7 +85,7 @@ impl Rotating {
                 Ok(())
             }
             Err(error) => {
-                // Of no use on what is no file (a pipe, a device), and not needed there.
+                // Fails for pipes and devices, where it is not needed.
                 let _ = file.set_len(self.size);
                 Err(error)
             }
@@ -97,7 +97,7 @@ impl Rotating {
         let backup = backup_path(&self.path, SystemTime::now());
         match fs::rename(&self.path, &backup) {
             Ok(()) => {}
-            // Somebody took it away already, which is what was wanted.
+            // It is already gone, which is as good.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(io::Error::new(error.kind(), format!("can't rename log file: {error}"))),
         }
@@ -166,7 +166,7 @@ fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
-/// What stands before and behind the time in the name of a file that was put aside.
+/// The parts of the name of a file that was put aside, before and behind the time.
 fn affixes(path: &Path) -> (String, String) {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path.extension().map(|extension| format!(".{}", extension.to_string_lossy()));

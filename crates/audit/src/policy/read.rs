@@ -1,4 +1,4 @@
-//! Reads and checks policy files. What kube-apiserver warns about (unknown fields, fields given twice) is warned about.
+//! Reads and checks policy files. Unknown and duplicate fields are warned about, as by kube-apiserver.
 
 use binnacle_config::{Format, Types, check_type, list, text};
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupVersion, aggregate};
@@ -54,7 +54,7 @@ pub(super) fn policy(file: &[u8]) -> Result<Policy, PolicyError> {
 fn check_kind(value: &Value) -> Result<(), PolicyError> {
     let (api_version, kind) = (value.str_at(&["apiVersion"]), value.str_at(&["kind"]));
     let internal = || {
-        // A file that does not say what it is, is taken for the internal version, which files cannot have.
+        // A file without a kind is taken for the internal version, which files cannot have.
         let kind = if kind.is_empty() { "Policy" } else { kind };
         let about = format!("audit.k8s.io/__internal, Kind={kind}");
         Err(PolicyError(format!("unknown group version field {about} in policy")))
@@ -155,7 +155,7 @@ fn fields(types: Types) -> Vec<Field> {
     ]
 }
 
-/// Nothing of it means anything here, but files have it, and what is misspelled in it is told.
+/// The metadata of a policy is not used, but files have it, and misspelled fields in it are reported.
 fn metadata(types: Types) -> Ty {
     let texts = |name: &'static str| Field::new(name, Ty::Map(Box::new(Ty::String)));
     let time = |name: &'static str| Field::new(name, Ty::Time);

@@ -60,7 +60,7 @@ fn event(event: &Value, now: Now) -> Cells {
     ]
 }
 
-/// What the event is about: `pod/web-0`.
+/// The object of the event: `pod/web-0`.
 fn target(event: &Value) -> String {
     let kind = event.str_at(&["involvedObject", "kind"]).to_lowercase();
     match event.str_at(&["involvedObject", "name"]) {
@@ -69,7 +69,7 @@ fn target(event: &Value) -> String {
     }
 }
 
-/// Who reported it, and from where.
+/// The reporter of the event: component and instance.
 fn source(event: &Value) -> String {
     let component = text_or(event, &["source", "component"], event.str_at(&["reportingComponent"]));
     let instance = text_or(event, &["source", "host"], event.str_at(&["reportingInstance"]));

@@ -65,7 +65,7 @@ fn pod(pod: &Value, now: Now) -> Cells {
     ]
 }
 
-/// What the many statuses of a pod and its containers come down to.
+/// The summary of the many statuses of a pod and its containers.
 struct Summary {
     ready: usize,
     containers: usize,
@@ -73,7 +73,7 @@ struct Summary {
     restarts: Restarts,
 }
 
-/// How often containers were started again, and when the last one that did had ended.
+/// The number of container restarts, and the end of the last container before its restart.
 #[derive(Clone, Copy, Default)]
 struct Restarts {
     count: i64,
@@ -151,7 +151,7 @@ impl Summary {
     }
 }
 
-/// Which init containers go on running (KEP-753).
+/// Init containers that go on running (KEP-753).
 struct Sidecars<'p> {
     by_name: HashMap<&'p str, bool>,
     count: usize,
@@ -169,12 +169,12 @@ impl<'p> Sidecars<'p> {
     }
 }
 
-/// How far initialization has come.
+/// The progress of initialization.
 struct InitContainers {
     ready: usize,
     restarts: Restarts,
     sidecar_restarts: Restarts,
-    /// Where it stands, `None` when it is through.
+    /// The reason that the pod shows while it is initialized, `None` when it is through.
     reason: Option<String>,
 }
 
@@ -214,7 +214,7 @@ impl Restarts {
     }
 }
 
-/// What a container waits for, empty where it does not wait or does not say.
+/// The reason for which a container waits, empty where it does not wait or names none.
 fn waiting(status: &Value) -> &str {
     status.str_at(&["state", "waiting", "reason"])
 }

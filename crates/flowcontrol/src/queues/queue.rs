@@ -23,11 +23,11 @@ pub(crate) struct Queue<T> {
     pub(crate) waiting: VecDeque<Waiting<T>>,
     pub(crate) running: usize,
     pub(crate) seats: usize,
-    /// When in virtual time its next request begins.
+    /// The virtual time at which its next request begins.
     pub(crate) next_r: f64,
 }
 
-/// How long a request is taken to be served, before it is known.
+/// The time that a request is assumed to take, before it is known.
 pub(super) const SERVICE_SECONDS: f64 = 0.003;
 
 impl<T> Waiting<T> {
@@ -54,7 +54,7 @@ impl<T> Queue<T> {
         self.waiting_seats() as f64 * SERVICE_SECONDS
     }
 
-    /// Nothing begins before it has come: a queue that was idle gains no credit by that.
+    /// No request begins before its arrival: an idle queue gains no credit.
     pub(super) fn bound(&mut self) {
         if let Some(oldest) = self.waiting.front() {
             self.next_r = self.next_r.max(oldest.arrived_r);

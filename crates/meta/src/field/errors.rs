@@ -6,17 +6,17 @@ use std::sync::{Arc, OnceLock};
 
 use super::FieldError;
 
-/// The errors of one validation. At most [`FieldErrors::SHOWN`] are told, so no more than one beyond is kept: it says
+/// The errors of one validation. At most [`FieldErrors::SHOWN`] are listed, so no more than one beyond is kept: it says
 /// that there were more. Rules walk lists with [`FieldErrors::while_room`], which ends there.
 #[derive(Debug, Default)]
 pub struct FieldErrors {
     errors: Vec<FieldError>,
-    /// What walks over long lists look at: set once the errors are full.
+    /// The flag that walks over long lists look at: set once the errors are full.
     full: OnceLock<Arc<AtomicBool>>,
 }
 
 impl FieldErrors {
-    /// How many errors a refusal tells.
+    /// The number of errors that a refusal lists.
     pub const SHOWN: usize = 256;
 
     /// Lists up to this length are walked to their end: looking would cost more than it saves.
@@ -59,7 +59,7 @@ impl FieldErrors {
         self.note();
     }
 
-    /// Lets the walks know how full the errors are.
+    /// Updates the flag for the walks.
     fn note(&self) {
         if let Some(full) = self.full.get() {
             full.store(self.is_full(), Ordering::Relaxed);
@@ -183,7 +183,7 @@ mod tests {
         errors.push(error(1001));
         errors.extend((0..100).map(error));
         assert_eq!(errors.len(), FieldErrors::SHOWN + 1);
-        // That there were more is not lost on the way into another list.
+        // A full list that is added to another one makes that full too.
         let mut outer = FieldErrors::new();
         outer.extend(errors);
         assert!(outer.is_full());

@@ -154,7 +154,8 @@ pub(super) fn small_round_up(value: i64, power: i32) -> (i64, bool) {
     (value / divisor + remainder.signum(), remainder == 0)
 }
 
-/// What kube-apiserver answers for big amounts: bits that do not fit are cut off, and negative fractions round up.
+/// The value that kube-apiserver computes for big amounts: bits that do not fit are cut off, and negative fractions
+/// round up.
 pub(super) fn big_scaled_value(value: &BigInt, down: i32) -> i64 {
     if down <= 0 {
         return low_bits(value).wrapping_mul(10i64.checked_pow(down.unsigned_abs()).unwrap_or(i64::MIN));

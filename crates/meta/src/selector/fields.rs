@@ -35,7 +35,7 @@ impl FieldSelector {
                 return Err(SelectorError::new(format!("invalid selector: '{text}'; can't understand '{part}'")));
             };
             let value = unescape(value)?;
-            // Nothing that is nothing is no condition in Go.
+            // An empty field with an empty value is no condition, as in Go.
             if field.is_empty() && value.is_empty() {
                 continue;
             }
@@ -52,7 +52,7 @@ impl FieldSelector {
         Self::default()
     }
 
-    /// Whether every object is selected.
+    /// Returns true if every object is selected.
     pub fn is_everything(&self) -> bool {
         self.terms.is_empty()
     }
@@ -61,12 +61,12 @@ impl FieldSelector {
         &self.terms
     }
 
-    /// Whether an object is selected, given a way to look up its fields.
+    /// Returns true if an object is selected, given a way to look up its fields.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|term| (lookup(&term.field).unwrap_or_default() == term.value) != term.negated)
     }
 
-    /// The one value that `field` must have, if a term says so.
+    /// The one value that `field` must have, if a term requires one.
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|term| !term.negated && term.field == field).map(|term| term.value.as_str())
     }

@@ -1,4 +1,4 @@
-//! From tokens to the requirements of a label selector, with kube-apiserver's messages for what it does not accept.
+//! From tokens to the requirements of a label selector, with kube-apiserver's error messages.
 
 use super::SelectorError;
 use super::label_lexer::{Token, tokens};

@@ -38,12 +38,12 @@ impl LabelSelector {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// Whether every object is selected.
+    /// Returns true if every object is selected.
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty() && !self.nothing
     }
 
-    /// Whether no object can be selected (only known of [`LabelSelector::nothing`]).
+    /// Returns true if no object can be selected (only known of [`LabelSelector::nothing`]).
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
@@ -53,12 +53,12 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// Whether an object is selected, given a way to look up its labels.
+    /// Returns true if an object is selected, given a way to look up its labels.
     pub fn matches<'a>(&self, lookup: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(lookup(&requirement.key)))
     }
 
-    /// The one value that the label `key` must have, if the first requirement on it says so.
+    /// The one value that the label `key` must have, if the first requirement on it names one.
     pub fn requires_exact_match(&self, key: &str) -> Option<&str> {
         self.requirements.iter().find(|requirement| requirement.key == key)?.exact_value()
     }
@@ -76,7 +76,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// What one label must look like.
+/// The requirement of a selector on one label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: Text,
@@ -149,7 +149,7 @@ impl Requirement {
         &self.values
     }
 
-    /// Whether a label with this value (`None`: no such label) fulfils the requirement.
+    /// Returns true if a label with this value (`None`: no such label) fulfils the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         match self.operator {
             Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(|value| self.has(value)),
@@ -200,7 +200,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// How a label relates to the values of a requirement.
+/// The relation of a label to the values of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     DoesNotExist,

@@ -1,4 +1,4 @@
-//! What a Status says beside its message.
+//! The details of a Status.
 
 use crate::Text;
 

@@ -2,12 +2,12 @@
 
 use super::{Status, StatusDetails, StatusReason};
 
-/// A `Status` as somebody else made it.
+/// A `Status` of another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForeignStatus {
     /// 400 or more; the code of the HTTP answer as far as it can be one.
     pub code: i32,
-    /// `Failure`, or a word that nobody knows.
+    /// `Failure`, or an unknown word.
     pub status: String,
     /// Any word; empty for none.
     pub reason: String,
@@ -16,7 +16,7 @@ pub struct ForeignStatus {
 }
 
 impl Status {
-    /// A failure that is told as somebody else put it. A code below 400 is taken for 400: it is no success.
+    /// A failure in another server's words. A code below 400 becomes 400, since it is no success.
     pub fn foreign(mut foreign: ForeignStatus, message: impl Into<String>, details: Option<StatusDetails>) -> Self {
         foreign.code = foreign.code.max(400);
         let code = u16::try_from(foreign.code).ok().filter(|code| *code < 1000).unwrap_or(500);

@@ -1,11 +1,11 @@
-//! What clients in Go make of a server's answer that says no more than its code.
+//! Statuses that Go's clients make of a server's answer that has only a code.
 
 use super::{Status, StatusDetails, StatusReason};
 use crate::{GroupResource, go_quote};
 
 impl Status {
-    /// What another server's answer becomes that is not the one hoped for: the reason that its code stands for, with
-    /// what it said where that tells the client more. `verb` and `resource` say what was asked of it, if that was a resource.
+    /// The status of a failed request to another server: the reason that its code stands for, with the server's text
+    /// where that tells the client more. `verb` and `resource` are those of the request, if it was for a resource.
     pub fn of_server(code: u16, verb: &str, resource: &GroupResource, name: &str, said: &str) -> Self {
         let (reason, message) = match code {
             409 if verb == "POST" => (StatusReason::AlreadyExists, "the server reported a conflict".to_owned()),

@@ -1,6 +1,6 @@
-//! The protobuf envelope of kube-apiserver: what the program's own kinds are kept in. Written is the form that
-//! `--storage-media-type` names, in the storage version; read is every form and every version of the kind, since another
-//! server or an earlier release may have written it.
+//! The protobuf envelope of kube-apiserver, in which the program's own kinds are kept. It is written in the form that
+//! `--storage-media-type` names, in the storage version; every form and every version of the kind is read, since
+//! another server or an earlier release may have written it.
 
 use std::borrow::Cow;
 
@@ -141,7 +141,7 @@ fn completed(kind: &StoredKind<'_>, raw: &[u8]) -> Result<Option<Vec<u8>>, Strin
     Ok(Some(Envelope.write(kind, MediaType::Protobuf, &object)))
 }
 
-/// As the storage version has it.
+/// The bytes of an object in the storage version.
 fn rewritten(kind: &StoredKind<'_>, found: &GroupVersionKind, mut object: Value) -> Result<Vec<u8>, String> {
     if (found.group.as_str(), found.version.as_str()) != (kind.group, kind.version) {
         let unknown = || format!("there is no conversion of {} {}", found.api_version(), found.kind);

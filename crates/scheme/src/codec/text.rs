@@ -1,5 +1,5 @@
-//! JSON that is kept as JSON, its members sorted: objects whose schema is made at run time. An object says itself in which
-//! version it is, and what clients read is what is stored with the resourceVersion put in.
+//! JSON that is kept as JSON, its members sorted: objects whose schema is made at run time. An object names its version
+//! itself, and clients read the stored text with the resourceVersion put in.
 
 use binnacle_schema::{Message, MessageRef, Object, Value, canonical, json};
 use bytes::Bytes;

@@ -17,12 +17,13 @@ const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 /// The type of values of a schema. `None` where rules cannot see them: values that are preserved without a type, and
 /// lists and maps of such.
 ///
-/// The root of a resource and embedded resources have a kind, an apiVersion and names whatever the schema says.
+/// The root of a resource and embedded resources have a kind, an apiVersion and names whether the schema has them or
+/// not.
 pub fn decl_type(schema: &Structural, is_root: bool) -> Option<DeclType> {
     convert(schema, is_root, Name(None))
 }
 
-/// Where an object stands: its type is called by the way to it.
+/// The path of an object, which is the name of its type.
 #[derive(Clone, Copy)]
 struct Name<'n>(Option<(&'n Name<'n>, &'n str)>);
 

@@ -1,4 +1,4 @@
-//! Numbers and their bounds. Bounds are floats; whole numbers are compared with what Go makes of them as integers.
+//! Numbers and their bounds. Bounds are floats; whole numbers are compared with the integers that Go makes of them.
 
 use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;

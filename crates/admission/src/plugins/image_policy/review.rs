@@ -11,7 +11,7 @@ use crate::lookup::Lookup;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
 const KIND: &str = "ImageReview";
-/// Where kube-apiserver registers its kinds.
+/// The place where kube-apiserver registers its kinds.
 const SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
 /// Annotations of pods that are for the webhook have this in their keys.
 const FOR_WEBHOOK: &str = ".image-policy.k8s.io/";
@@ -20,7 +20,7 @@ const FOR_WEBHOOK: &str = ".image-policy.k8s.io/";
 pub(super) struct Review(Value);
 
 impl Review {
-    /// Asks about the ephemeral containers of a pod or about all others.
+    /// The review of a pod's ephemeral containers, or of all others.
     pub(super) fn of(pod: &Value, namespace: &str, ephemeral: bool) -> Self {
         let lists: &[&str] = if ephemeral { &["ephemeralContainers"] } else { &["containers", "initContainers"] };
         let containers = lists.iter().flat_map(|list| pod.list_at(&["spec", list]));
@@ -55,7 +55,7 @@ impl Review {
         Bytes::from(json::to_string(&self.0))
     }
 
-    /// What is posted.
+    /// The body of the request to the webhook.
     pub(super) fn document(&self) -> Bytes {
         let spec = self.0.clone();
         let review = value!({
@@ -120,7 +120,7 @@ impl Answer {
     }
 }
 
-/// What is wrong with an answer of another kind.
+/// The error of an answer of another kind.
 fn other(kinds: &dyn Lookup, kind: &str, api_version: &str) -> String {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if kind == "Status" || kinds.is_known(group, version, kind) {

@@ -15,14 +15,14 @@ const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1000 * MILLISECOND;
 const MINUTE: i64 = 60 * SECOND;
 
-/// Who says which images may be used, and how long that counts.
+/// The webhook that decides on images, and the times for which its answers count.
 #[derive(Clone, Debug)]
 pub struct ImagePolicySettings {
     pub(super) client: Client,
     pub(super) allow_ttl: Duration,
     pub(super) deny_ttl: Duration,
     pub(super) retry_backoff: Duration,
-    /// Whether images are allowed that nobody could be asked about.
+    /// True when images are allowed where the webhook fails.
     pub(super) default_allow: bool,
 }
 
@@ -56,7 +56,7 @@ fn message() -> Message {
     Message::new("AdmissionConfig", vec![Field::new("imagePolicy", policy)])
 }
 
-/// A number of `unit`s: -1 is none at all, 0 the default. Least, most and default are in nanoseconds.
+/// A number of `unit`s: -1 stands for zero, 0 for the default. Least, most and default are in nanoseconds.
 fn duration(said: i64, unit: i64, [least, most, default]: [i64; 3]) -> Result<Duration, String> {
     let nanos = match said {
         -1 => 0,

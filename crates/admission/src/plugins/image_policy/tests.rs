@@ -63,7 +63,7 @@ impl Rig {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether a pod with this image is let in, and what audit events tell of it.
+    /// The verdict on a pod with this image, and its audit annotations.
     async fn ask(&self, image: &str) -> (Result<(), String>, Vec<String>) {
         let attributes = pods(Operation::Create);
         assert!(self.plugin.handles(Stage::Validate, &attributes));
@@ -146,7 +146,7 @@ async fn what_is_allowed_is_remembered() {
 #[tokio::test]
 async fn failures() {
     let allowed = (200, r#"{"status":{"allowed":true}}"#);
-    // Passing trouble is waited out, for a while.
+    // Transient failures are retried, for a while.
     let rig = Rig::answering(&[(500, "busy"), (429, ""), allowed], Duration::ZERO, false).await;
     assert_eq!((rig.ask("a").await.0, rig.calls()), (Ok(()), 3));
     let rig = Rig::answering(&[(500, "busy")], Duration::ZERO, false).await;
@@ -156,7 +156,7 @@ async fn failures() {
     let open = vec![format!("{PREFIX}failed-open=true")];
     let rig = Rig::answering(&[(404, "")], Duration::ZERO, true).await;
     assert_eq!(rig.ask("a").await, (Ok(()), open.clone()));
-    // What was not answered is not remembered.
+    // Failed calls are not remembered.
     assert_eq!(rig.ask("a").await, (Ok(()), open.clone()));
     assert_eq!(rig.calls(), 2);
 

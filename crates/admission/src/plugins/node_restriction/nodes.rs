@@ -35,7 +35,7 @@ pub(super) fn check(asked: NodeRequest<'_>) -> Verdict {
     let source = |of: &Value| of.at(&["spec", "configSource"]).filter(|source| !source.is_null()).cloned();
     match (asked.attributes.operation, asked.old) {
         (Operation::Create, _) => {
-            // By what it says here a node would be given rights.
+            // By its `configSource` a node would get rights.
             if source(asked.object).is_some() {
                 return no(format!("node {node} is not allowed to create pods with a non-nil configSource"));
             }
@@ -121,7 +121,7 @@ pub(super) fn claim_status(features: &Features, asked: NodeRequest<'_>) -> Verdi
     ))
 }
 
-/// Where two trees differ. Nothing is the same as an empty object.
+/// Appends the paths of the differences of two trees. Nothing is the same as an empty object.
 fn compare(path: &str, old: &Value, new: &Value, differences: &mut Vec<String>) {
     let empty = Object::new();
     let members = |value: &'_ Value| match value {

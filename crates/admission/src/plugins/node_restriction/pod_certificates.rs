@@ -11,7 +11,7 @@ use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, not_yet,
 use crate::lookup::Kind;
 
 impl NodeRestriction {
-    /// What may only be unknown here yet is no refusal.
+    /// Checks a request of a pod's certificate. An object that the cache may not have yet is not a refusal.
     pub(super) async fn pod_certificate(&self, asked: NodeRequest<'_>) -> Verdict {
         let attributes = asked.attributes;
         if !self.features.enabled("PodCertificateRequest") {
@@ -88,7 +88,7 @@ impl NodeRestriction {
     ) -> Result<Arc<Value>, Refusal> {
         self.known(kind, singular, namespace, name).await.map_err(|status| {
             let why = format!("while retrieving {what} named in the PodCertificateRequest: {}", status.message());
-            // It may be on its way.
+            // The cache may not have it yet.
             if status.is(StatusReason::NotFound) { not_yet(why) } else { why.into() }
         })
     }

@@ -1,4 +1,4 @@
-//! What nodes may write, request by request.
+//! The writes that nodes may make, request by request.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Lookup for Objects {
     }
 }
 
-/// Lets nodes ask for tokens for one audience.
+/// Allows nodes to request tokens for one audience.
 struct Allows(&'static str);
 
 impl Authorizer for Allows {
@@ -148,7 +148,7 @@ async fn check(cases: Vec<(Case<'_>, Result<(), &str>)>) {
             why.unwrap_or(message)
         });
         assert_eq!(got, want.map_err(str::to_owned), "{:?} {about} {object:?}", case.operation);
-        // Nobody else is held to this.
+        // Other users are not restricted.
         assert_eq!(ask_as(&somebody, &case).await, Ok(()), "{about}");
     }
 }

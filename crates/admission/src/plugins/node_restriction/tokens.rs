@@ -51,7 +51,8 @@ impl NodeRestriction {
         Ok(())
     }
 
-    /// KEP-4412: a token is for whom the pod says, or for whom somebody lets nodes ask.
+    /// Checks the audience of a token (KEP-4412): one that a volume of the pod names, or one that the node is
+    /// authorized for.
     async fn audience(&self, asked: NodeRequest<'_>, pod: &Value) -> Verdict {
         let audience = match asked.object.list_at(&["spec", "audiences"]) {
             [] => "",
@@ -88,7 +89,7 @@ impl NodeRestriction {
         }
     }
 
-    /// Whether a volume of the pod needs tokens for somebody.
+    /// Returns true if a volume of the pod needs tokens for the audience.
     async fn mounts(&self, pod: &Value, audience: &str) -> Result<bool, String> {
         let mut errors = Vec::new();
         for volume in pod.list_at(&["spec", "volumes"]) {

@@ -17,7 +17,7 @@ struct Check {
     overrides: &'static [&'static str],
 }
 
-/// By their ids, which is the order in which violations are told.
+/// By their ids, the order in which violations are reported.
 const BASELINE: &[Check] = &[
     check("appArmorProfile", &[(0, b::app_armor)]),
     check("capabilities_baseline", &[(0, b::capabilities)]),

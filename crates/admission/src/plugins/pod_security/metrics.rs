@@ -17,7 +17,7 @@ pub(crate) struct PodSecurityMetrics {
     unrestricted: [IntCounter; 2],
 }
 
-/// What a policy is evaluated for.
+/// The mode in which a policy is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Mode {
     Enforce,
@@ -106,7 +106,7 @@ impl PodSecurityMetrics {
     }
 }
 
-/// Operation, what is asked about, subresource.
+/// Labels: operation, resource, subresource.
 fn labels(attributes: &Attributes) -> [&str; 3] {
     let operation = match attributes.operation {
         Operation::Create => "create",
@@ -135,7 +135,7 @@ pub(super) mod tests {
             Self::register(&Registry::new()).unwrap()
         }
 
-        /// What was counted, as `family{label values}`, in order.
+        /// The counters above zero, as `family{label values}`, in order.
         pub(in super::super) fn counted(&self) -> Vec<String> {
             use prometheus::core::Collector;
 

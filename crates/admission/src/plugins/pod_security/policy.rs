@@ -1,4 +1,4 @@
-//! What a namespace's labels say.
+//! The policy of a namespace's labels.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The policy of a namespace, and which of its labels cannot be read.
+    /// The policy of a namespace, and the errors of its labels that cannot be read.
     pub(super) fn of_object(namespace: &Value, defaults: &Self) -> (Self, FieldErrors) {
         let labels = namespace.object_at(&["metadata", "labels"]);
         let labels = labels.into_iter().flat_map(|labels| labels.iter());
@@ -106,7 +106,7 @@ impl Policy {
         let (enforce, enforces) = read(["enforce", "enforce-version"], defaults.enforce, Level::Restricted);
         let (audit, _) = read(["audit", "audit-version"], defaults.audit, Level::Privileged);
         let (mut warn, _) = read(["warn", "warn-version"], defaults.warn, Level::Privileged);
-        // Where nothing is said of warnings, workloads are told of what their pods will be refused for.
+        // Without a level for warnings, workloads are warned of the violations that their pods will be refused for.
         if label("warn").is_none() && enforces && enforce.level > warn.level {
             warn.level = enforce.level;
             if label("warn-version").is_none() {
@@ -116,14 +116,14 @@ impl Policy {
         (Self { enforce, audit, warn }, errors)
     }
 
-    /// Whether both ask the same of every pod.
+    /// Returns true if both policies are the same for every pod.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let privileged = |each: LevelVersion| each.level == Level::Privileged;
         let like = |one: LevelVersion, other: LevelVersion| one == other || privileged(one) && privileged(other);
         like(self.enforce, other.enforce) && like(self.audit, other.audit) && like(self.warn, other.warn)
     }
 
-    /// What of it the labels say themselves: `enforce=baseline:latest, warn=restricted:v1.30`.
+    /// The part of it that the labels set: `enforce=baseline:latest, warn=restricted:v1.30`.
     pub(super) fn said_by(&self, labels: &Value) -> String {
         let says = |mode: &str| {
             let label = |name: &str| labels.get(&format!("{PREFIX}{name}")).is_some();

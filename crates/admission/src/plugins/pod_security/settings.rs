@@ -1,4 +1,4 @@
-//! What holds where namespaces say nothing, and who is exempt: the plugin's part of the configuration file.
+//! Defaults for namespaces without labels, and exemptions: the plugin's part of the configuration file.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

@@ -1,4 +1,4 @@
-//! A pod, or what a template would make one of, as the checks see it.
+//! A pod, or the pod of a template, as the checks see it.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ pub(super) struct Subject<'a> {
     object: &'a Value,
 }
 
-/// What is wrong with a pod, by one check.
+/// A pod's violation of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) reason: String,
@@ -23,7 +23,7 @@ impl Violation {
 }
 
 impl<'a> Subject<'a> {
-    /// Of something with `metadata` and `spec`.
+    /// The subject of an object with `metadata` and `spec`.
     pub(super) fn of(object: &'a Value) -> Self {
         Self { object }
     }

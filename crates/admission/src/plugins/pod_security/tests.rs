@@ -1,4 +1,4 @@
-//! What PodSecurity counts and lets audit events tell, by namespace, settings, caller and object.
+//! PodSecurity's counters and audit annotations, by namespace, settings, caller and object.
 
 use binnacle_features::Version;
 use binnacle_registry::{RequestNotes, Warnings};
@@ -122,7 +122,7 @@ async fn refusals_and_warnings_are_told_of() {
     assert_eq!(outcome.counted, ["evaluations: deny enforce baseline latest create pod"]);
     assert!(outcome.warnings.is_empty(), "a refusal is not announced as well");
 
-    // Nothing that counts has changed.
+    // No significant field has changed.
     let outcome = ask(label("enforce", "baseline"), pods(Operation::Update), &host, Some(&host)).await;
     assert!(outcome.refused.is_none() && outcome.annotations.is_empty() && outcome.counted.is_empty());
 

@@ -1,4 +1,4 @@
-//! What a request would use of each quota, and whether that is still there.
+//! The charge of a request on each quota, and its check against the limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::limited::{self, LimitedResource};
 use crate::plugin::{Request, forbidden};
 use crate::plugins::pod_resources::{Resources, add, amounts};
 
-/// The quotas that a request changes, charged. What is `limited` is refused where no quota allows it.
+/// The quotas that a request changes, charged. `limited` resources are refused where no quota allows them.
 pub(super) fn check(
     quotas: &[Arc<Value>],
     limited: &[LimitedResource],
@@ -99,7 +99,7 @@ pub(super) fn check(
     Ok(charged)
 }
 
-/// Whether a quota limits anything that the object uses, and the object is in all its scopes.
+/// Returns true if a quota limits anything that the object uses, and the object is in all its scopes.
 fn matches(quota: &Value, object: &Value, evaluator: &dyn Evaluator) -> bool {
     hard(quota).keys().any(|name| evaluator.counts(name))
         && scopes(quota).iter().all(|selector| evaluator.in_scope(selector, object))
@@ -112,7 +112,7 @@ fn scopes(quota: &Value) -> Vec<Value> {
     plain.chain(quota.list_at(&["spec", "scopeSelector", "matchExpressions"]).iter().cloned()).collect()
 }
 
-/// What the controller has seen of the limits.
+/// The limits as the controller has seen them.
 fn hard(quota: &Value) -> Resources {
     amounts(quota, &["status", "hard"])
 }
@@ -121,7 +121,7 @@ fn used(quota: &Value) -> Resources {
     amounts(quota, &["status", "used"])
 }
 
-/// What `usage` has more than `before`; what it has less gives nothing back.
+/// The amounts by which `usage` exceeds `before`; smaller ones give nothing back.
 fn beyond(usage: &Resources, before: &Resources) -> Resources {
     let zero = Quantity::new(0, Format::DecimalSI);
     let more = |(name, amount): (&String, &Quantity)| {
@@ -165,7 +165,7 @@ mod tests {
         pod
     }
 
-    /// What is used afterwards, or why it is refused.
+    /// The usage afterwards, or the reason of the refusal.
     fn outcome(plural: &str, quota: Value, object: &Value, old: Option<&Value>) -> Result<Value, String> {
         limited_outcome(&[], plural, quota, object, old)
     }

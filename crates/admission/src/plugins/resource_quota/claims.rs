@@ -55,7 +55,7 @@ impl Evaluator for Claims {
     }
 }
 
-/// What is asked for, or what was allocated for an expansion that is not finished, if that is more.
+/// The requested storage, or that allocated for an expansion that is not finished, if that is more.
 fn storage(claim: &Value) -> Option<Quantity> {
     let mut asked = amounts(claim, &["spec", "resources", "requests"]).remove("storage")?;
     asked.round_up(0);

@@ -12,7 +12,7 @@ use crate::plugins::pod_resources::{Resources, add};
 pub(super) struct DeviceClaims;
 
 const BY_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
-/// How many devices an allocation can have, which is what asking for all may come to.
+/// The most devices of an allocation, which a request for all of them counts as.
 const MOST: usize = 32;
 
 impl Evaluator for DeviceClaims {

@@ -1,4 +1,4 @@
-//! How much an object uses, kind by kind.
+//! The usage of an object, kind by kind.
 
 use binnacle_meta::{Format, Quantity};
 use binnacle_registry::admission::Attributes;
@@ -12,23 +12,23 @@ use super::services::Services;
 use crate::plugin::Request;
 use crate::plugins::pod_resources::Resources;
 
-/// What the objects of one resource use.
+/// The usage of one resource's objects.
 pub(super) trait Evaluator: Send + Sync {
-    /// Whether a request can change what is used.
+    /// True when a request can change the usage.
     fn handles(&self, request: Request<'_>, object: &Value) -> bool;
 
-    /// Whether a quota on this name is about these objects.
+    /// True when a quota on this name is about these objects.
     fn counts(&self, name: &str) -> bool;
 
     fn usage(&self, object: &Value) -> Resources;
 
-    /// What an object must say of itself where a quota limits these names.
+    /// Checks that an object has the members that it needs where a quota limits these names.
     fn constraints(&self, required: &[&str], object: &Value) -> Result<(), String> {
         let _ = (required, object);
         Ok(())
     }
 
-    /// Whether an object is in the scope of a selector (`scopeName`, `operator`, `values`).
+    /// True when an object is in the scope of a selector (`scopeName`, `operator`, `values`).
     fn in_scope(&self, selector: &Value, object: &Value) -> bool {
         let _ = (selector, object);
         false
@@ -51,7 +51,7 @@ pub(super) fn number(n: usize) -> Quantity {
     Quantity::new(i64::try_from(n).unwrap_or(i64::MAX), Format::DecimalSI)
 }
 
-/// Whether a scope selector picks an object of which one name counts; labels are matched likewise.
+/// Returns true if a scope selector picks an object of which one name counts; labels are matched likewise.
 pub(super) fn selects(selector: &Value, names: &[&str]) -> bool {
     let listed = |name: &&str| selector.list_at(&["values"]).iter().any(|value| value.as_str() == Some(name));
     match selector.str_at(&["operator"]) {

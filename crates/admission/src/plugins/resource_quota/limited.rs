@@ -1,4 +1,4 @@
-//! What may not be used where no quota allows it: the plugin's part of the configuration file.
+//! Resources that may not be used where no quota allows it: the plugin's part of the configuration file.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use binnacle_schema::Value;
 use super::evaluator::Evaluator;
 use crate::plugins::pod_resources::Resources;
 
-/// Objects of a resource that need a quota for what they use.
+/// Objects of a resource that need a quota for their usage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimitedResource {
     group: String,
     resource: String,
-    /// Parts of the names of what is limited: `.storageclass.storage.k8s.io/requests.storage`.
+    /// Parts of the names of limited resources: `.storageclass.storage.k8s.io/requests.storage`.
     contains: Vec<String>,
     /// Scopes (`scopeName`, `operator`, `values`) whose objects need a quota for that scope.
     scopes: Vec<Value>,
@@ -47,7 +47,7 @@ impl LimitedResource {
     }
 }
 
-/// Which of the names that an object uses must stand in a quota.
+/// The names of an object's usage that must stand in a quota.
 pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage: &Resources) -> BTreeSet<String> {
     let about = limited.iter().filter(|limited| limited.is_about(attributes));
     let used = usage.iter().filter(|(_, amount)| amount.sign() > 0).map(|(name, _)| name);
@@ -59,14 +59,14 @@ pub(super) fn names(limited: &[LimitedResource], attributes: &Attributes, usage:
         .collect()
 }
 
-/// In which limited scopes an object is that are no quota's, as Go writes them.
+/// The limited scopes of an object that no quota has, as Go writes them.
 pub(super) fn uncovered_scopes(
     limited: &[LimitedResource],
     covered: &[Value],
     object: &Value,
     evaluator: &dyn Evaluator,
 ) -> Vec<String> {
-    // Scopes count for every resource that has any, whatever the entry is about.
+    // Scopes count for every resource, also for others than the entry's.
     let scopes = limited.iter().flat_map(|limited| &limited.scopes);
     let name = |scope: &Value| scope.str_at(&["scopeName"]).to_owned();
     let within = scopes.filter(|scope| evaluator.in_scope(scope, object));

@@ -15,7 +15,7 @@ pub(super) struct Pods;
 const PODS: &str = "pods";
 /// Resources of which requests, limits and (meaning requests) the plain name are counted.
 const MEASURED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// What each container must say of itself where a quota limits it.
+/// The resources that each container must name where a quota limits them.
 const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 const REQUESTS: &str = "requests.";
 const HUGE_PAGES: &str = "hugepages-";
@@ -53,7 +53,7 @@ impl Evaluator for Pods {
 
     fn constraints(&self, required: &[&str], pod: &Value) -> Result<(), String> {
         let of_pod = |member| amounts(pod, &["spec", "resources", member]);
-        // What the pod says for itself, its containers need not say.
+        // Resources that the pod itself names need not be named by its containers.
         let supported = |name: &String| MEASURED[..2].contains(&name.as_str()) || name.starts_with(HUGE_PAGES);
         if of_pod("requests").keys().any(supported) || of_pod("limits").keys().any(supported) {
             return Ok(());
