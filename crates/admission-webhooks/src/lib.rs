@@ -1,8 +1,8 @@
 //! Admission webhooks: the calls for a request, their contents, and the meaning of the answers.
 //!
 //! [`Webhooks`] holds one kind of configurations, compiled once for each change; [`Mutating`] and [`Validating`] are
-//! the plugins. A call ([`call`]) takes no more than the request's remaining time, and a backend that does not answer
-//! is left alone for a while ([`breaker`]).
+//! the plugins. A call (`call`) takes no more than the request's remaining time, and a backend that does not answer
+//! is left alone for a while (`breaker`).
 
 mod answer;
 mod audit;

@@ -15,7 +15,7 @@ pub(crate) fn response(request: &Request, status: &Status) -> Response {
     of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request))
 }
 
-/// As [`response`], from what is kept of a request.
+/// As `response`, from what is kept of a request.
 pub fn of_preferences(status: &Status, preferences: &Preferences) -> Response {
     of_accept(status, preferences.accept.as_ref(), preferences.pretty)
 }

@@ -1,7 +1,7 @@
 //! JSON as Go's `encoding/json` and `sigs.k8s.io/json` read and write it.
 //!
 //! Readers make one pass over the text and do not care how a malformed document should be called; only when one is met,
-//! [`syntax`] goes over it once more, byte by byte as Go's scanner does, to find Go's words for it.
+//! `syntax` goes over it once more, byte by byte as Go's scanner does, to find Go's words for it.
 
 mod cursor;
 mod free;

@@ -1,4 +1,4 @@
-//! A kind is data ([`types`]); an object is a [`Value`] tree; all that kinds have in common is derived from the two
+//! A kind is data (`types`); an object is a [`Value`] tree; all that kinds have in common is derived from the two
 //! here: decoding, encoding, defaults, equality.
 //!
 //! Knows nothing of particular kinds, of storage or of HTTP.

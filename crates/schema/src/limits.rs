@@ -14,7 +14,7 @@ pub struct Limits {
     pub max_depth: usize,
     /// The maximum number of YAML nodes of a document, aliases expanded.
     pub max_yaml_nodes: usize,
-    /// The maximum memory of the decoded tree, by the measure of [`Budget`].
+    /// The maximum memory of the decoded tree, by the measure of `Budget`.
     pub max_memory: usize,
 }
 

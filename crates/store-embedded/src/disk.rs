@@ -34,7 +34,7 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Writes all of the batch or nothing of it. When this returns `Ok` it survives a power cut, and
     /// [`acknowledged`](Disk::acknowledged) will not be below its last revision after a crash of the process alone.
-    /// After an error that [may pass](crate::files::may_pass) nothing of it is there, as far as this process goes, and
+    /// After an error that may pass (`files::may_pass`) nothing of it is there, as far as this process goes, and
     /// another batch may be written in its place. After another error the state of the disk is unknown until it has been
     /// opened again.
     fn commit(&self, batch: &Batch) -> io::Result<()>;

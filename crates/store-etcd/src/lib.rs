@@ -1,6 +1,6 @@
 //! The storage engine on etcd.
 //!
-//! All watches of a server share one watch at etcd, which the [hub](crate::hub) follows and hands out: an event travels
+//! All watches of a server share one watch at etcd, which the hub follows and hands out: an event travels
 //! once however many resources there are, and one position answers every consistent read. The messages are in `api`,
 //! whom to ask and what to do when nobody answers in `cluster`. A [`Sequence`] fills etcd in a given order.
 

@@ -174,7 +174,7 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }
 
-/// The name rule of most kinds; see [`mask_trailing_dash`] for `prefix`.
+/// The name rule of most kinds; see `mask_trailing_dash` for `prefix`.
 pub fn dns1123_subdomain_name(name: &str, prefix: bool) -> Vec<String> {
     dns1123_subdomain(&mask_trailing_dash(name, prefix))
 }
