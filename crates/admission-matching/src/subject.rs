@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use binnacle_admission::{Freshness, Kind, Labels, Lookup};
+use binnacle_admission::{Freshness, Labels, Lookup, LookupKind};
 use binnacle_meta::{GroupResource, GroupVersionKind, LabelSelector, Status};
 use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_registry::{Catalog, Snapshot};
@@ -97,7 +97,7 @@ impl<'a> Subject<'a> {
     async fn look_up(&self) -> Result<Labels, Status> {
         let name = &self.attributes.namespace;
         for freshness in [Freshness::Cached, Freshness::Consistent] {
-            if let Some(labels) = self.lookup.labels(Kind::Namespace, "", name, freshness).await? {
+            if let Some(labels) = self.lookup.labels(LookupKind::Namespace, "", name, freshness).await? {
                 return Ok(labels);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_admission::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState};
+use binnacle_admission::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState};
 use binnacle_admission_matching::{Criteria, Index, Subject};
 use binnacle_builtin::Releases;
 use binnacle_meta::{GroupVersionKind, GroupVersionResource, Status};
@@ -21,7 +21,7 @@ impl Lookup for OneNamespace {
 
     fn get<'a>(
         &'a self,
-        _: Kind,
+        _: LookupKind,
         _: &'a str,
         _: &'a str,
         _: Freshness,
@@ -31,7 +31,7 @@ impl Lookup for OneNamespace {
 
     fn labels<'a>(
         &'a self,
-        _: Kind,
+        _: LookupKind,
         _: &'a str,
         name: &'a str,
         _: Freshness,
@@ -39,7 +39,7 @@ impl Lookup for OneNamespace {
         Box::pin(async move { Ok((name == "a").then(|| vec![("team".into(), "x".into())])) })
     }
 
-    fn list<'a>(&'a self, _: Kind, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
+    fn list<'a>(&'a self, _: LookupKind, _: &'a str, _: Freshness) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 

@@ -29,7 +29,7 @@ pub use matching::Surroundings;
 pub use metrics::Metrics;
 pub use mutating::Mutating;
 pub use validating::Validating;
-pub use webhooks::{Kind, Webhooks};
+pub use webhooks::{WebhookKind, Webhooks};
 
 /// Reads the bytes of a webhook's answer to each version of a review: the refusal that they would be, or the reason why
 /// they are no answer. For callers that try any bytes.

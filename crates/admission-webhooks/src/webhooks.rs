@@ -21,14 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The two kinds of configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WebhookKind {
     Mutating,
     Validating,
 }
 
 /// All webhooks of a kind. Requests read them while who follows the configurations changes them.
 pub struct Webhooks {
-    kind: Kind,
+    kind: WebhookKind,
     backends: Arc<Backends>,
     known: Mutex<Known>,
     list: ArcSwap<List>,
@@ -52,7 +52,7 @@ pub(crate) struct List {
     index: Index,
 }
 
-impl Kind {
+impl WebhookKind {
     pub(crate) fn of_metrics(self) -> Type {
         match self {
             Self::Mutating => Type::Admit,
@@ -71,12 +71,12 @@ impl Kind {
 
 impl Webhooks {
     /// No webhooks yet; requests wait until [`Webhooks::were_read`].
-    pub fn new(kind: Kind, backends: Arc<Backends>) -> Self {
+    pub fn new(kind: WebhookKind, backends: Arc<Backends>) -> Self {
         let (known, list) = (Mutex::default(), ArcSwap::default());
         Self { kind, backends, known, list, read: watch::Sender::new(false) }
     }
 
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> WebhookKind {
         self.kind
     }
 

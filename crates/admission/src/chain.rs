@@ -297,7 +297,7 @@ mod tests {
         let authorizer: Arc<dyn binnacle_authz::Authorizer> = Arc::new(Nobody);
         let lookup = crate::testing::Known::new(Vec::new());
         let metrics = Metrics::fresh();
-        let plugins = crate::all(lookup, &authorizer, &crate::Options::default(), &metrics);
+        let plugins = crate::all(lookup, &authorizer, &crate::PluginOptions::default(), &metrics);
         let chain = Chain::new(plugins, &metrics).expect("all have a place");
         // ImagePolicyWebhook needs settings that are missing here, and those of webhooks and policies are other
         // crates'.

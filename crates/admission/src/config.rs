@@ -10,7 +10,7 @@ use binnacle_validation::metadata::shown;
 use binnacle_webhook::Users;
 
 use crate::plugins::{
-    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
+    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, PluginOptions,
     PodSecuritySettings,
 };
 
@@ -138,7 +138,7 @@ const SELECTORS: &str = "podNodeSelectorPluginConfig";
 pub fn configure(
     file: Option<&Path>,
     is_asked: &dyn Fn(&str) -> bool,
-    options: &mut Options,
+    options: &mut PluginOptions,
 ) -> Result<(), AdmissionConfigError> {
     let said = file.map(Said::read).transpose()?.unwrap_or_default();
     let of = |plugin: &'static str| if is_asked(plugin) { said.of(plugin) } else { Ok(None) };
@@ -368,7 +368,7 @@ mod tests {
 
     use super::*;
 
-    fn configured(name: &str, text: &str, plugin: &str, extra: Option<&str>) -> Result<Options, String> {
+    fn configured(name: &str, text: &str, plugin: &str, extra: Option<&str>) -> Result<PluginOptions, String> {
         let directory = std::env::temp_dir().join(format!("binnacle-admission-{}-{name}", std::process::id()));
         fs::create_dir_all(&directory).expect("a directory");
         let file = directory.join("admission.yaml");
@@ -376,7 +376,7 @@ mod tests {
         if let Some(extra) = extra {
             fs::write(directory.join("extra.yaml"), extra).expect("a file");
         }
-        let mut options = Options::default();
+        let mut options = PluginOptions::default();
         let outcome = configure(Some(&file), &|asked| asked == plugin, &mut options);
         let shown = directory.display().to_string();
         fs::remove_dir_all(&directory).expect("it was made");

@@ -17,11 +17,11 @@ mod testing;
 pub use chain::{Chain, ORDER, UnknownPlugin, is_default};
 pub use config::{AdmissionConfigError, configure};
 pub use decoded::Decoded;
-pub use lookup::{Freshness, Kind, Labels, Lookup, Mapping, NamespaceState, ResourceLookup};
+pub use lookup::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState, ResourceLookup};
 pub use metrics::Metrics;
 pub use plugin::{Plugin, Request, Stage, forbidden};
 pub use plugins::{
-    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, Options,
+    ClusterTolerations, EventLimit, EventLimitKind, ImagePolicySettings, LimitedResource, NodeSelectors, PluginOptions,
     PodSecuritySettings, all,
 };
 pub use reinvocation::Reinvocation;

@@ -13,7 +13,7 @@ use crate::decoded::Decoded;
 
 /// The kinds that plugins look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum LookupKind {
     CsiDriver,
     IngressClass,
     LimitRange,
@@ -31,7 +31,7 @@ pub enum Kind {
     Workload,
 }
 
-impl Kind {
+impl LookupKind {
     /// The number of kinds.
     const COUNT: usize = Self::Workload as usize + 1;
 
@@ -112,7 +112,7 @@ pub trait Lookup: Send + Sync + 'static {
     /// `None` when there is no such object; `namespace` is empty for cluster-scoped kinds.
     fn get<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
@@ -121,7 +121,7 @@ pub trait Lookup: Send + Sync + 'static {
     /// The labels of an object, which are at hand without decoding it; `None` when there is no such object.
     fn labels<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
@@ -130,7 +130,7 @@ pub trait Lookup: Send + Sync + 'static {
     /// In the order of names.
     fn list<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>>;
@@ -151,7 +151,7 @@ pub trait Lookup: Send + Sync + 'static {
 /// An object as the cache has it, or, where the cache has none, as it surely is.
 pub(crate) async fn get_surely(
     lookup: &dyn Lookup,
-    kind: Kind,
+    kind: LookupKind,
     namespace: &str,
     name: &str,
 ) -> Result<Option<Arc<Value>>, Status> {
@@ -166,7 +166,7 @@ pub(crate) async fn get_surely(
 pub struct ResourceLookup {
     resources: Catalog,
     /// By kind: found once the set of resources is bound.
-    known: Arc<[Known; Kind::COUNT]>,
+    known: Arc<[Known; LookupKind::COUNT]>,
 }
 
 #[derive(Default)]
@@ -181,7 +181,7 @@ impl ResourceLookup {
         Self { resources, known: Arc::default() }
     }
 
-    fn resource(&self, kind: Kind) -> Result<Arc<Resource>, Status> {
+    fn resource(&self, kind: LookupKind) -> Result<Arc<Resource>, Status> {
         let known = &self.known[kind as usize].resource;
         if let Some(resource) = known.get().and_then(Weak::upgrade) {
             return Ok(resource);
@@ -192,7 +192,7 @@ impl ResourceLookup {
         Ok(found)
     }
 
-    fn tree(&self, kind: Kind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
+    fn tree(&self, kind: LookupKind, resource: &Arc<Resource>, entry: &Entry) -> Result<Arc<Value>, Status> {
         let decode = || resource.collection.decode(entry.value(), entry.revision());
         match kind.is_settings() {
             true => self.known[kind as usize].decoded.object(resource, entry, decode),
@@ -204,7 +204,7 @@ impl ResourceLookup {
 impl Lookup for ResourceLookup {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>> {
         Box::pin(async move {
-            let namespaces = self.resource(Kind::Namespace)?;
+            let namespaces = self.resource(LookupKind::Namespace)?;
             let found = namespaces.get(&Context::internal(""), name, freshness.into()).await;
             let Some(entry) = unless_absent(found)? else { return Ok(NamespaceState::Absent) };
             // The phase is indexed, so that the object need not be decoded.
@@ -217,7 +217,7 @@ impl Lookup for ResourceLookup {
 
     fn get<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
@@ -231,7 +231,7 @@ impl Lookup for ResourceLookup {
 
     fn labels<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         name: &'a str,
         freshness: Freshness,
@@ -245,7 +245,7 @@ impl Lookup for ResourceLookup {
 
     fn list<'a>(
         &'a self,
-        kind: Kind,
+        kind: LookupKind,
         namespace: &'a str,
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>> {
@@ -264,12 +264,12 @@ impl Lookup for ResourceLookup {
     }
 
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(async move { write_status(&*self.resource(Kind::ResourceQuota)?, quota).await })
+        Box::pin(async move { write_status(&*self.resource(LookupKind::ResourceQuota)?, quota).await })
     }
 
     fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let resource = self.resource(Kind::Namespace)?;
+            let resource = self.resource(LookupKind::Namespace)?;
             let context = Context::internal("");
             let mut namespace = value!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             resource.set_defaults(&mut namespace);

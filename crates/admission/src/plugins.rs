@@ -54,7 +54,7 @@ use crate::plugin::Plugin;
 
 /// The options of plugins.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PluginOptions {
     /// The feature gates and options of the server.
     pub features: Arc<Features>,
     /// `--default-not-ready-toleration-seconds`.
@@ -80,7 +80,7 @@ pub struct Options {
     pub manifests: Vec<(&'static str, PathBuf)>,
 }
 
-impl Default for Options {
+impl Default for PluginOptions {
     fn default() -> Self {
         Self {
             features: Arc::default(),
@@ -103,7 +103,7 @@ impl Default for Options {
 pub fn all(
     lookup: Arc<dyn Lookup>,
     authorizer: &Arc<dyn Authorizer>,
-    options: &Options,
+    options: &PluginOptions,
     metrics: &Metrics,
 ) -> Vec<Arc<dyn Plugin>> {
     let features = &options.features;

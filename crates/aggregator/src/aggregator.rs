@@ -28,7 +28,7 @@ use crate::registered::{Registered, Registry};
 use crate::remote::{Remote, Remotes};
 
 /// The options of an aggregator.
-pub struct Options {
+pub struct AggregatorOptions {
     pub catalog: Catalog,
     /// The resolver of services' addresses.
     pub resolver: Arc<dyn ServiceResolver>,
@@ -89,7 +89,7 @@ struct Following {
 }
 
 impl Aggregator {
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: AggregatorOptions) -> Self {
         Self(Arc::new(Inner {
             catalog: options.catalog,
             addresses: options.addresses,

@@ -20,5 +20,5 @@ mod proxy;
 mod registered;
 mod remote;
 
-pub use aggregator::{Aggregator, Options};
+pub use aggregator::{Aggregator, AggregatorOptions};
 pub use peers::{PeerMetrics, PeerOptions, Peers};

@@ -40,7 +40,7 @@ mod generated {
     use binnacle_schema::table::{Facts, List, PLAIN, field, t};
     use binnacle_schema::{Field, Message, MessageRef, Presence, Ty, Union};
 
-    pub(super) struct Kind {
+    pub(super) struct KindMessage {
         pub(super) group: &'static str,
         pub(super) version: &'static str,
         pub(super) kind: &'static str,

@@ -14,11 +14,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_admission::{
-    AdmissionConfigError, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
-};
+use binnacle_admission::{AdmissionConfigError, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
 use binnacle_admission_expressions::MatchConditionMetrics;
-use binnacle_aggregator::{Aggregator, Options as AggregatorOptions, PeerMetrics};
+use binnacle_aggregator::{Aggregator, AggregatorOptions, PeerMetrics};
 use binnacle_authn::AuthoritiesError;
 use binnacle_controlplane::{
     AllocatorMetrics, AvailabilityMetrics, ControlPlane, ConversionMetrics, ServiceAddresses, Step, follow_policies,
@@ -168,7 +166,7 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     };
     let named = Named::load(&config, &egress)?;
     let external = External::connect(&config.authentication.service_accounts, metrics.registry()).await?;
-    let mut plugins = AdmissionOptions { features: features.clone(), ..config.admission.options.clone() };
+    let mut plugins = PluginOptions { features: features.clone(), ..config.admission.options.clone() };
     let asked = |plugin: &str| config.admission.enables(plugin);
     binnacle_admission::configure(config.admission.config_file.as_deref(), &asked, &mut plugins)?;
     let port = BoundPort::bind(config.serving.address(), config.serving.sharing).await?;

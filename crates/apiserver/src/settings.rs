@@ -42,7 +42,7 @@ pub struct Settings {
     pub debugging: Debugging,
     pub storage: Storage,
     pub serving: Serving,
-    pub auditing: binnacle_audit::Options,
+    pub auditing: binnacle_audit::AuditOptions,
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub api_enablement: ApiEnablement,

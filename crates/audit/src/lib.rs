@@ -18,6 +18,8 @@ mod webhook;
 pub use auditor::{Auditor, ObjectReader};
 pub use backend::Backend;
 pub use event::{Event, ObjectReference, ResponseStatus, Stage, Stages};
-pub use options::{BatchOptions, LogFormat, LogOptions, Mode, Options, OptionsError, TruncateOptions, WebhookOptions};
+pub use options::{
+    AuditOptions, BatchOptions, LogFormat, LogOptions, Mode, OptionsError, TruncateOptions, WebhookOptions,
+};
 pub use policy::{Policy, PolicyError, Treatment};
 pub use trail::{Answered, Trail};

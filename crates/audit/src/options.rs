@@ -19,7 +19,7 @@ use crate::webhook::Webhook;
 
 /// All settings of auditing. By default nothing is audited.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct AuditOptions {
     /// Without one, nothing is audited.
     pub policy_file: Option<PathBuf>,
     pub log: Option<LogOptions>,
@@ -132,7 +132,7 @@ impl Mode {
     }
 }
 
-impl Options {
+impl AuditOptions {
     /// The auditor, if there is a policy and somewhere for events to go. Must be called on a runtime.
     pub fn build(&self, registry: &Registry, read: ObjectReader) -> Result<Option<Auditor>, OptionsError> {
         // Families exist whether or not anything is audited.
@@ -228,11 +228,11 @@ pub(crate) mod tests {
             (Some(&policy), log(Mode::Blocking, false), Some("ignoreErrors<log>")),
             (Some(&policy), log(Mode::Batch, true), Some("truncate<buffered<log>>")),
         ] {
-            let options = Options { policy_file: policy_file.cloned(), log, webhook: None };
+            let options = AuditOptions { policy_file: policy_file.cloned(), log, webhook: None };
             let built = options.build(&Registry::new(), |_, _, _| None).unwrap();
             assert_eq!(built.map(|auditor| auditor.backend_name()).as_deref(), want);
         }
-        let missing = Options { policy_file: Some("/no/such".into()), log: None, webhook: None };
+        let missing = AuditOptions { policy_file: Some("/no/such".into()), log: None, webhook: None };
         let error = missing.build(&Registry::new(), |_, _, _| None).err().unwrap();
         assert_eq!(
             error.to_string(),

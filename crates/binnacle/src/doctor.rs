@@ -21,7 +21,7 @@ use crate::place::Opened;
 pub(crate) struct Diagnosis {
     revision: u64,
     keys: u64,
-    findings: BTreeMap<(Severity, Kind, String, String), Examples>,
+    findings: BTreeMap<(Severity, FindingKind, String, String), Examples>,
 }
 
 /// The severity of a finding.
@@ -35,7 +35,7 @@ enum Severity {
 
 /// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum FindingKind {
     UnknownKeys,
     Undecodable,
     Encrypted,
@@ -79,7 +79,7 @@ pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Resul
     }
     if pages.torn {
         let detail = "history was compacted meanwhile: keys were not all read at one revision";
-        diagnosis.add(Severity::Note, Kind::Torn, "", detail, None);
+        diagnosis.add(Severity::Note, FindingKind::Torn, "", detail, None);
     }
     outside(opened, revision, &mut diagnosis).await?;
     Ok(diagnosis)
@@ -103,30 +103,30 @@ impl Doctor {
         use Severity::Problem;
         let owner = self.keys.owner(&kv.key);
         let name = owner.to_string();
-        let mut found = |kind: Kind, detail: &str| diagnosis.add(Problem, kind, &name, detail, Some(&kv.key));
+        let mut found = |kind: FindingKind, detail: &str| diagnosis.add(Problem, kind, &name, detail, Some(&kv.key));
         let value = match &self.encryption {
             Some(encryption) => match encryption.read(&kv.key, &kv.value).await {
                 Ok(value) => value,
-                Err(error) => return found(Kind::Undecryptable, &reason(&error.to_string())),
+                Err(error) => return found(FindingKind::Undecryptable, &reason(&error.to_string())),
             },
             None if kv.value.starts_with(ENCRYPTED) => {
                 let detail = format!("{} (not looked into: name --encryption-provider-config)", provider(&kv.value));
-                return found(Kind::Encrypted, &detail);
+                return found(FindingKind::Encrypted, &detail);
             }
             None => kv.value.clone(),
         };
         if owner == Owner::Unknown {
-            return found(Kind::UnknownKeys, "no resource of this release is kept there");
+            return found(FindingKind::UnknownKeys, "no resource of this release is kept there");
         }
         match self.keys.kept(&kv.key) {
             Some(kind) => {
                 if let Err(why) = decode_stored(kind, &value) {
-                    found(Kind::Undecodable, &why);
+                    found(FindingKind::Undecodable, &why);
                 }
             }
             // The schema of its definition is not checked here: those who read it are told of errors.
             None if is_custom_object(&value) => {}
-            None => found(Kind::Undecodable, "it is no JSON object with apiVersion, kind and metadata"),
+            None => found(FindingKind::Undecodable, "it is no JSON object with apiVersion, kind and metadata"),
         }
     }
 }
@@ -169,12 +169,12 @@ async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis)
         foreign = foreign.saturating_sub(1);
         if own == marker {
             let detail = "a migration into this store was not finished: let 'binnacle migrate' go on";
-            diagnosis.add(Severity::Problem, Kind::UnfinishedMigration, "", detail, None);
+            diagnosis.add(Severity::Problem, FindingKind::UnfinishedMigration, "", detail, None);
         }
     }
     if foreign > 0 {
         let detail = format!("{foreign} keys outside of {} are not the server's and are left alone", opened.root);
-        diagnosis.add(Severity::Note, Kind::Foreign, "", &detail, None);
+        diagnosis.add(Severity::Note, FindingKind::Foreign, "", &detail, None);
     }
     Ok(())
 }
@@ -192,7 +192,7 @@ async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Re
 // === impl Diagnosis ===
 
 impl Diagnosis {
-    fn add(&mut self, severity: Severity, kind: Kind, resource: &str, detail: &str, key: Option<&[u8]>) {
+    fn add(&mut self, severity: Severity, kind: FindingKind, resource: &str, detail: &str, key: Option<&[u8]>) {
         let mut what = (severity, kind, resource.to_owned(), detail.to_owned());
         if self.findings.len() >= MAX_FINDINGS && !self.findings.contains_key(&what) {
             what.3 = OTHER.to_owned();
@@ -217,7 +217,7 @@ impl Diagnosis {
                 Severity::Note => "note",
             };
             match kind {
-                Kind::Foreign | Kind::Torn | Kind::UnfinishedMigration => {
+                FindingKind::Foreign | FindingKind::Torn | FindingKind::UnfinishedMigration => {
                     out.push_str(&format!("{severity}: {detail}\n"))
                 }
                 _ => out.push_str(&format!(
@@ -267,7 +267,7 @@ fn keys(count: u64, resource: &str) -> String {
 
 // === impl Kind ===
 
-impl Kind {
+impl FindingKind {
     fn name(self) -> &'static str {
         match self {
             Self::UnknownKeys => "UnknownKeys",

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use binnacle_meta::Text;
 
 use self::infer::{Mapping, most_general};
-use crate::ast::{Call, Comprehension, Expr, Id, Kind, List, Literal, MapEntry, Select, Struct, operators};
+use crate::ast::{Call, Comprehension, Expr, ExprKind, Id, List, Literal, MapEntry, Select, Struct, operators};
 use crate::environment::Environment;
 use crate::functions::Function;
 use crate::source::{Issues, Location, Source};
@@ -118,18 +118,18 @@ impl Checker<'_> {
     fn check(&mut self, expr: &Expr) {
         let id = expr.id;
         let ty = match &expr.kind {
-            Kind::Unspecified => Type::Error,
-            Kind::Literal(literal) => literal_type(literal),
-            Kind::Ident(name) => self.ident(id, name),
-            Kind::Select(select) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.select(expr, select)),
-            Kind::Call(call) => match stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.call(id, call)) {
+            ExprKind::Unspecified => Type::Error,
+            ExprKind::Literal(literal) => literal_type(literal),
+            ExprKind::Ident(name) => self.ident(id, name),
+            ExprKind::Select(select) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.select(expr, select)),
+            ExprKind::Call(call) => match stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.call(id, call)) {
                 Some(ty) => ty,
                 None => Type::Error,
             },
-            Kind::List(list) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.list(list)),
-            Kind::Map(entries) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.map(entries)),
-            Kind::Struct(message) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.message(id, message)),
-            Kind::Comprehension(fold) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.comprehension(fold)),
+            ExprKind::List(list) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.list(list)),
+            ExprKind::Map(entries) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.map(entries)),
+            ExprKind::Struct(message) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.message(id, message)),
+            ExprKind::Comprehension(fold) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.comprehension(fold)),
         };
         let ty = if ty.size(infer::MAX_TYPE_SIZE) >= infer::MAX_TYPE_SIZE {
             self.error(id, "the type of the expression is too large");

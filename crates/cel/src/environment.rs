@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Text;
 
-use crate::ast::{Expr, Kind, operators};
+use crate::ast::{Expr, ExprKind, operators};
 use crate::check::{self, Checked, Reference};
 use crate::cost::{self, Estimate};
 use crate::declared::{DeclType, ObjectType, Shape};
@@ -283,8 +283,8 @@ impl Ast {
     pub fn mentions_field(&self, name: &str) -> bool {
         let mut found = false;
         self.checked.expr.visit(&mut |expr| match &expr.kind {
-            Kind::Select(select) => found |= select.field == name,
-            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+            ExprKind::Select(select) => found |= select.field == name,
+            ExprKind::Call(call) if call.function == operators::OPT_SELECT => {
                 found |= call.args.last().and_then(Expr::as_string_literal).is_some_and(|field| field == name);
             }
             _ => {}
@@ -294,11 +294,11 @@ impl Ast {
 
     /// Returns true if it selects a field of a variable: `claims.email`, `has(claims.email)`, `claims.?email`.
     pub fn selects(&self, variable: &str, field: &str) -> bool {
-        let is_variable = |expr: &Expr| matches!(&expr.kind, Kind::Ident(name) if name == variable);
+        let is_variable = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(name) if name == variable);
         let mut found = false;
         self.checked.expr.visit(&mut |expr| match &expr.kind {
-            Kind::Select(select) => found |= select.field == field && is_variable(&select.operand),
-            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+            ExprKind::Select(select) => found |= select.field == field && is_variable(&select.operand),
+            ExprKind::Call(call) if call.function == operators::OPT_SELECT => {
                 if let [operand, name] = call.args.as_slice() {
                     found |= is_variable(operand) && name.as_string_literal().is_some_and(|name| name == field);
                 }

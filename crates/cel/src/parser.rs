@@ -9,8 +9,8 @@ mod syntax;
 
 use binnacle_meta::Text;
 
-use crate::ast::{Call, Expr, Id, Kind, Literal, Select, operators};
-use crate::lexer::{self, Kind as T, Token};
+use crate::ast::{Call, Expr, ExprKind, Id, Literal, Select, operators};
+use crate::lexer::{self, Token, TokenKind as T};
 use crate::source::{Issues, Location, Source};
 
 /// The bounds of kube-apiserver's parser, of which messages speak.
@@ -283,13 +283,13 @@ impl Parser<'_> {
         if !optional {
             let id = self.id(dot)?;
             self.nest(id, self.depth(&operand) + 1)?;
-            let kind = Kind::Select(Box::new(Select { operand, field, test_only: false }));
+            let kind = ExprKind::Select(Box::new(Select { operand, field, test_only: false }));
             return Ok(Expr { id, kind });
         }
         if !self.features.optionals {
             return self.unsupported(dot, "unsupported syntax '.?'");
         }
-        let name = Expr { id: self.id(name)?, kind: Kind::Literal(Literal::String(field)) };
+        let name = Expr { id: self.id(name)?, kind: ExprKind::Literal(Literal::String(field)) };
         let id = self.id(dot)?;
         self.operator(id, operators::OPT_SELECT, vec![operand, name])
     }
@@ -309,7 +309,7 @@ impl Parser<'_> {
                 let id = self.id(token)?;
                 let list = self.list()?;
                 self.depths[id as usize] = self.deepest(&list.elements);
-                Ok(Expr { id, kind: Kind::List(list) })
+                Ok(Expr { id, kind: ExprKind::List(list) })
             }
             T::LBrace => {
                 self.at += 1;
@@ -317,7 +317,7 @@ impl Parser<'_> {
                 let entries = self.map()?;
                 let depth = entries.iter().map(|e| self.depth(&e.key).max(self.depth(&e.value))).max();
                 self.depths[id as usize] = depth.unwrap_or(0);
-                Ok(Expr { id, kind: Kind::Map(entries) })
+                Ok(Expr { id, kind: ExprKind::Map(entries) })
             }
             _ => self.literal(),
         }
@@ -357,7 +357,7 @@ impl Parser<'_> {
         let name = if leading { Text::from(format!(".{name}")) } else { name };
         match args {
             Some((id, args)) => self.call_or_macro(id, &name, None, args),
-            None => Ok(Expr { id: self.id(token)?, kind: Kind::Ident(name) }),
+            None => Ok(Expr { id: self.id(token)?, kind: ExprKind::Ident(name) }),
         }
     }
 
@@ -383,7 +383,7 @@ impl Parser<'_> {
         };
         self.at += 1;
         match value {
-            Ok(value) => Ok(Expr { id: self.id(first)?, kind: Kind::Literal(value) }),
+            Ok(value) => Ok(Expr { id: self.id(first)?, kind: ExprKind::Literal(value) }),
             Err(message) => self.unsupported(first, message),
         }
     }
@@ -404,7 +404,7 @@ fn check_recursion(open: usize) -> Parse<()> {
 }
 
 fn call(id: Id, function: &str, args: Vec<Expr>) -> Expr {
-    Expr { id, kind: Kind::Call(Box::new(Call { function: function.into(), target: None, args })) }
+    Expr { id, kind: ExprKind::Call(Box::new(Call { function: function.into(), target: None, args })) }
 }
 
 fn balanced(function: &str, ops: &[Id], terms: &mut std::vec::IntoIter<Expr>) -> Expr {

@@ -77,7 +77,7 @@ struct Aggregated {
 
 /// A discovery document's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum DocumentPath<'a> {
     /// `/api`.
     Core,
     /// `/apis`, whose form with a slash at the end is never aggregated.
@@ -138,36 +138,36 @@ impl Discovery {
 
     /// True for the paths of discovery documents, served or not.
     pub fn claims(path: &str) -> bool {
-        Place::of(path).is_some()
+        DocumentPath::of(path).is_some()
     }
 
     /// The answer to a request for `/api`, `/apis` or a group or version below; `None` for other paths.
     ///
     /// Versions of dynamic groups that another server serves are for the caller to hand on first.
     pub fn answer(&self, ask: &Ask<'_>) -> Option<Answer> {
-        let place = Place::of(ask.path)?;
+        let place = DocumentPath::of(ask.path)?;
         Some(self.at(place, ask).unwrap_or_else(Answer::Failure))
     }
 
-    fn at(&self, place: Place<'_>, ask: &Ask<'_>) -> Result<Answer, Status> {
+    fn at(&self, place: DocumentPath<'_>, ask: &Ask<'_>) -> Result<Answer, Status> {
         match place {
-            Place::Core => {
+            DocumentPath::Core => {
                 routed(ask)?;
                 let versions = || ApiVersions::new(self.addresses.for_client(ask.client));
                 self.root(ask, true, |encoding| encode(encoding, "", "APIVersions", &versions()))
             }
-            Place::Groups { slash } => self.root(ask, !slash, |encoding| match encoding {
+            DocumentPath::Groups { slash } => self.root(ask, !slash, |encoding| match encoding {
                 Encoding::Json => self.groups.get_or_init(|| json(&self.group_list())).clone(),
                 _ => encode(encoding, "v1", "APIGroupList", &self.group_list()),
             }),
-            Place::Group(name) => {
+            DocumentPath::Group(name) => {
                 let Some(group) = self.group(name) else { return Ok(Answer::NotFound) };
                 if name == REGISTRATION {
                     routed(ask)?;
                 }
                 plain(ask, |encoding| encode(encoding, "v1", "APIGroup", &group))
             }
-            Place::Version(group, version) => {
+            DocumentPath::Version(group, version) => {
                 let Some(served) = self.served.version(group, version) else {
                     let known = self.served.group(group).is_some_and(|group| group.is_built_in());
                     return if known { Err(Status::path_not_found()) } else { Ok(Answer::NotFound) };
@@ -237,7 +237,7 @@ const REGISTRATION: &str = "apiregistration.k8s.io";
 /// Version and kind of aggregated documents.
 const AGGREGATED: [&str; 2] = ["apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"];
 
-impl<'a> Place<'a> {
+impl<'a> DocumentPath<'a> {
     fn of(path: &'a str) -> Option<Self> {
         let path = path.strip_prefix('/')?;
         // Slashes at the end do not matter but behind `apis`, where none of them or one has a meaning.
@@ -324,29 +324,29 @@ mod tests {
     #[test]
     fn places() {
         for (path, expected) in [
-            ("/api", Some(Place::Core)),
-            ("/api/", Some(Place::Core)),
-            ("/api/v1", Some(Place::Version("", "v1"))),
-            ("/api/v1/", Some(Place::Version("", "v1"))),
+            ("/api", Some(DocumentPath::Core)),
+            ("/api/", Some(DocumentPath::Core)),
+            ("/api/v1", Some(DocumentPath::Version("", "v1"))),
+            ("/api/v1/", Some(DocumentPath::Version("", "v1"))),
             ("/api/v1/pods", None),
-            ("/apis", Some(Place::Groups { slash: false })),
-            ("/apis/", Some(Place::Groups { slash: true })),
-            ("/apis/apps", Some(Place::Group("apps"))),
-            ("/apis/apps/", Some(Place::Group("apps"))),
-            ("/apis/apps/v1", Some(Place::Version("apps", "v1"))),
-            ("/apis/apps/v1/", Some(Place::Version("apps", "v1"))),
+            ("/apis", Some(DocumentPath::Groups { slash: false })),
+            ("/apis/", Some(DocumentPath::Groups { slash: true })),
+            ("/apis/apps", Some(DocumentPath::Group("apps"))),
+            ("/apis/apps/", Some(DocumentPath::Group("apps"))),
+            ("/apis/apps/v1", Some(DocumentPath::Version("apps", "v1"))),
+            ("/apis/apps/v1/", Some(DocumentPath::Version("apps", "v1"))),
             ("/apis/apps/v1/deployments", None),
             ("/apis//v1", None),
-            ("/api//", Some(Place::Core)),
-            ("/api/v1//", Some(Place::Version("", "v1"))),
-            ("/apis/apps//", Some(Place::Group("apps"))),
+            ("/api//", Some(DocumentPath::Core)),
+            ("/api/v1//", Some(DocumentPath::Version("", "v1"))),
+            ("/apis/apps//", Some(DocumentPath::Group("apps"))),
             ("/apis//", None),
             ("//api", None),
             ("/apiserver", None),
             ("/", None),
             ("", None),
         ] {
-            assert_eq!(Place::of(path), expected, "{path}");
+            assert_eq!(DocumentPath::of(path), expected, "{path}");
         }
     }
 }

@@ -121,7 +121,7 @@ pub(crate) struct VersionDiscovery<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResourceDiscovery<'a> {
     pub(crate) resource: &'a str,
-    pub(crate) response_kind: Kind<'a>,
+    pub(crate) response_kind: ResponseKind<'a>,
     pub(crate) scope: &'static str,
     pub(crate) singular_resource: &'a str,
     pub(crate) verbs: Vec<&'a str>,
@@ -137,14 +137,14 @@ pub(crate) struct ResourceDiscovery<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SubresourceDiscovery<'a> {
     pub(crate) subresource: &'a str,
-    pub(crate) response_kind: Kind<'a>,
+    pub(crate) response_kind: ResponseKind<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) accepted_types: Vec<Kind<'a>>,
+    pub(crate) accepted_types: Vec<ResponseKind<'a>>,
     pub(crate) verbs: Vec<&'a str>,
 }
 
 #[derive(Clone, Copy, Serialize)]
-pub(crate) struct Kind<'a> {
+pub(crate) struct ResponseKind<'a> {
     pub(crate) group: &'a str,
     pub(crate) version: &'a str,
     pub(crate) kind: &'a str,
@@ -243,7 +243,7 @@ fn own(resource: &ResourceDescription) -> impl Iterator<Item = ApiResource<'_>> 
         storage_version_hash: hash_of(resource),
     };
     let below = resource.subresources.iter().map(|subresource| {
-        let Kind { group, version, kind } = shown_kind(&subresource.kind, &resource.kind);
+        let ResponseKind { group, version, kind } = shown_kind(&subresource.kind, &resource.kind);
         ApiResource {
             name: format!("{}/{}", resource.plural, subresource.name),
             singular_name: "",
@@ -336,7 +336,7 @@ fn own_discovery(resource: &ResourceDescription) -> ResourceDiscovery<'_> {
     });
     ResourceDiscovery {
         resource: &resource.plural,
-        response_kind: Kind { group: "", version: "", kind: &resource.kind },
+        response_kind: ResponseKind { group: "", version: "", kind: &resource.kind },
         scope: scope(resource.namespaced),
         singular_resource: &resource.singular,
         verbs: shown(resource.verbs.except(resource.unlisted), resource.verb_order),
@@ -396,17 +396,17 @@ fn texts(texts: &[Text]) -> Vec<&str> {
 }
 
 /// Group and version are shown only where they are not those of the resource.
-fn shown_kind<'a>(kind: &'a SubresourceKind, parent: &'a str) -> Kind<'a> {
+fn shown_kind<'a>(kind: &'a SubresourceKind, parent: &'a str) -> ResponseKind<'a> {
     let (group, version, kind) = match kind {
         SubresourceKind::Resource => ("", "", parent),
         SubresourceKind::Sibling(kind) => ("", "", kind.as_str()),
         SubresourceKind::Foreign(group, version, kind) => (group.as_str(), version.as_str(), kind.as_str()),
     };
-    Kind { group, version, kind }
+    ResponseKind { group, version, kind }
 }
 
-fn full_kind(kind: &GroupVersionKind) -> Kind<'_> {
-    Kind { group: &kind.group, version: &kind.version, kind: &kind.kind }
+fn full_kind(kind: &GroupVersionKind) -> ResponseKind<'_> {
+    ResponseKind { group: &kind.group, version: &kind.version, kind: &kind.kind }
 }
 
 fn scope(namespaced: bool) -> &'static str {

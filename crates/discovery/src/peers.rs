@@ -6,7 +6,7 @@ use std::sync::Arc;
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_scheme::{RemoteResource, RemoteSubresource};
 
-use crate::documents::{GroupDiscovery, Kind, ResourceDiscovery, VersionDiscovery};
+use crate::documents::{GroupDiscovery, ResourceDiscovery, ResponseKind, VersionDiscovery};
 
 /// A group of an aggregated document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -202,7 +202,7 @@ fn resource(shown: &ResourceDiscovery<'_>) -> RemoteResource {
     }
 }
 
-fn kind(shown: &Kind<'_>) -> GroupVersionKind {
+fn kind(shown: &ResponseKind<'_>) -> GroupVersionKind {
     GroupVersionKind { group: shown.group.into(), version: shown.version.into(), kind: shown.kind.into() }
 }
 

@@ -5,7 +5,7 @@
 use crate::addresses::ServerAddress;
 use crate::documents::{
     ApiGroup, ApiGroupList, ApiResource, ApiResourceList, ApiVersions, GroupDiscovery, GroupDiscoveryList,
-    GroupVersionForDiscovery, Kind, Metadata, ResourceDiscovery, SubresourceDiscovery, VersionDiscovery,
+    GroupVersionForDiscovery, Metadata, ResourceDiscovery, ResponseKind, SubresourceDiscovery, VersionDiscovery,
 };
 
 /// A message of the API.
@@ -190,7 +190,7 @@ impl Message for SubresourceDiscovery<'_> {
     }
 }
 
-impl Message for Kind<'_> {
+impl Message for ResponseKind<'_> {
     fn write(&self, out: &mut Writer) {
         out.text(1, self.group);
         out.text(2, self.version);

@@ -157,7 +157,7 @@ impl Level {
             Outcome::Refused(reason) => return Err(self.refuse(&metrics, reason)),
             Outcome::Waits(id) => id,
         };
-        let mut place = Place { level: self, metrics: &metrics, id, seats, left: false };
+        let mut place = QueuePlace { level: self, metrics: &metrics, id, seats, left: false };
         metrics.queued(1, seats);
         let told = tokio::time::timeout_at(deadline.into(), receiver).await;
         if let (Ok(Ok(())), Some(running)) = (told, self.with(|state| state.queues.take_started(id))) {
@@ -192,7 +192,7 @@ impl Level {
 }
 
 /// A place in a queue, which is given up with the request.
-struct Place<'a> {
+struct QueuePlace<'a> {
     level: &'a Level,
     metrics: &'a FlowMetrics,
     id: u64,
@@ -200,14 +200,14 @@ struct Place<'a> {
     left: bool,
 }
 
-impl Place<'_> {
+impl QueuePlace<'_> {
     fn leave(&mut self) {
         self.left = true;
         self.metrics.queued(-1, self.seats);
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         if self.left {
             return;

@@ -240,7 +240,7 @@ fn random_objects() {
 }
 
 #[track_caller]
-fn assert_same(a: &Value, b: &Value, kind: &tables::Kind) {
+fn assert_same(a: &Value, b: &Value, kind: &tables::KindMessage) {
     assert!(a == b, "{kind:?}:\n{}\n{}", json::to_string(a), json::to_string(b));
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use binnacle_features::Features;
-use binnacle_kinds::tables::Kind;
+use binnacle_kinds::tables::KindMessage;
 use binnacle_kinds::{strategy, tables};
 use binnacle_meta::FieldPath;
 use binnacle_schema::{Field, Limits, Message, Object, Ty, Value, decode, json};
@@ -64,7 +64,7 @@ fn a_square_is_told_from_a_line() {
 
 /// A list or map of a kind and how to get there.
 struct Place {
-    kind: &'static Kind,
+    kind: &'static KindMessage,
     path: Vec<&'static Field>,
     is_map: bool,
 }
@@ -77,11 +77,11 @@ struct Places {
 }
 
 impl Places {
-    fn of_kind(&mut self, kind: &'static Kind) {
+    fn of_kind(&mut self, kind: &'static KindMessage) {
         self.walk(kind, kind.message, &mut Vec::new());
     }
 
-    fn walk(&mut self, kind: &'static Kind, message: &'static Message, path: &mut Vec<&'static Field>) {
+    fn walk(&mut self, kind: &'static KindMessage, message: &'static Message, path: &mut Vec<&'static Field>) {
         for field in message.fields.iter() {
             let (element, value) = (field.ty.element(), field.ty.map_value());
             path.push(field);

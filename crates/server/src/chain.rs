@@ -556,7 +556,7 @@ mod tests {
             assert_eq!(headers["cache-control"], "no-cache, private");
             assert_eq!(headers["audit-id"].len(), 36);
         }
-        assert_eq!(chain.inflight.now(crate::inflight::Kind::ReadOnly), 0);
+        assert_eq!(chain.inflight.now(crate::inflight::RequestKind::ReadOnly), 0);
         let (_, headers, _) = ask(&chain, "HEAD", "/do/body", "root").await;
         assert_eq!(headers["content-length"], "6");
     }

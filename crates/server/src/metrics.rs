@@ -22,7 +22,7 @@ use crate::answer::plain_text;
 use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
-use crate::inflight::{InFlight, Kind};
+use crate::inflight::{InFlight, RequestKind};
 use crate::version::{self, Build};
 
 /// The server's own families; other parts register theirs with [`Metrics::registry`].
@@ -290,7 +290,7 @@ impl Metrics {
 
     /// All families in the text format.
     fn text(&self, exposed: &Exposed) -> String {
-        for (kind, label) in [(Kind::ReadOnly, "readOnly"), (Kind::Mutating, "mutating")] {
+        for (kind, label) in [(RequestKind::ReadOnly, "readOnly"), (RequestKind::Mutating, "mutating")] {
             self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
         binnacle_metrics::text(&exposed.families(self.registry.gather()))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use binnacle_request::ShutdownTrigger;
 
-use crate::inflight::Kind;
+use crate::inflight::RequestKind;
 use crate::{Chain, Listener};
 
 /// The longest wait for the next connection to end, once nobody waits for a short answer: watches were told to end, and
@@ -99,10 +99,13 @@ impl Server {
             }
         };
         // Sessions on upgraded connections are no longer among those: they say good-bye by themselves.
-        let sessions = tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(Kind::LongRunning));
+        let sessions =
+            tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(RequestKind::LongRunning));
         let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);
-        let left =
-            [Kind::ReadOnly, Kind::Mutating, Kind::LongRunning].map(|kind| inflight.now(kind)).iter().sum::<i64>();
+        let left = [RequestKind::ReadOnly, RequestKind::Mutating, RequestKind::LongRunning]
+            .map(|kind| inflight.now(kind))
+            .iter()
+            .sum::<i64>();
         connections.close_all();
         if left > 0 {
             tracing::warn!("giving up {left} requests that did not end");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, Txn};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 #[tokio::main]
@@ -16,7 +16,7 @@ async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| args[at].parse::<u64>().expect("a number");
     let (seconds, keys, rate, every) = (number(1), number(2), number(3), number(4));
-    let store = Arc::new(EmbeddedStore::open(Options::new(&args[0])).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&args[0])).expect("the store opens"));
     let started = Instant::now();
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
     let (mut written, mut before, mut slowest) = (0, Revision(0), Duration::ZERO);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use binnacle_store::{Expect, Op, RangeRequest, Store, Txn, prefix_range};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 #[tokio::main]
@@ -17,7 +17,7 @@ async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let before = memory();
     let started = Instant::now();
-    let store = Arc::new(EmbeddedStore::open(Options::new(&args[0])).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&args[0])).expect("the store opens"));
     let opened = started.elapsed();
     let after = memory();
     println!("open: {opened:?}; resident {} KiB, before {} KiB", after, before);

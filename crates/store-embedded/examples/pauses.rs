@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 /// Value bytes and keys: some 100 MB are live, or as much as so many small keys are.
@@ -34,7 +34,7 @@ async fn main() {
 }
 
 async fn run(dir: &Path, size: usize, keys: usize, writers: usize, duration: Duration) {
-    let store = Arc::new(EmbeddedStore::open(Options::new(dir)).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("the store opens"));
     let stop = Arc::new(AtomicBool::new(false));
     let watch = std::thread::spawn({
         let (store, stop, dir) = (store.clone(), stop.clone(), dir.to_owned());

@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use self::background_failure::BackgroundFailure;
 use self::format::{LENGTH, Notes, damaged};
 use self::open::{Found, Tail};
-use self::segment::Place;
+use self::segment::RecordPosition;
 use self::spares::Spares;
 use self::stats::Counters;
 pub use self::stats::{LogStats, SYNC_BOUNDS};
@@ -269,9 +269,9 @@ fn records(header: &format::FrameHeader, frame: &Bytes) -> io::Result<Vec<Bytes>
 }
 
 /// Reads records that follow each other in a file.
-fn read_places(file: &dyn LogFile, places: &[Place]) -> io::Result<Vec<Bytes>> {
+fn read_places(file: &dyn LogFile, places: &[RecordPosition]) -> io::Result<Vec<Bytes>> {
     let (Some(first), Some(last)) = (places.first(), places.last()) else { return Ok(Vec::new()) };
-    let lost = |place: &Place| damaged(format!("revision {} is not where it was written", place.revision));
+    let lost = |place: &RecordPosition| damaged(format!("revision {} is not where it was written", place.revision));
     let len = usize::try_from(last.at + last.room - first.at).map_err(|_| lost(first))?;
     let mut bytes = vec![0; len];
     let read = file.read_at(&mut bytes, first.at)?;

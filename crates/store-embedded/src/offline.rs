@@ -17,7 +17,7 @@ use crate::lock::DirLock;
 use crate::log::acknowledged::NAME as HEAD;
 use crate::log::format::Cover;
 use crate::log::spares::PREFIX as SPARE;
-use crate::options::Options;
+use crate::options::EmbeddedOptions;
 use crate::store::EmbeddedStore;
 
 /// A store that was opened as a copy. Writes, and leases that end in it, leave the original as it is.
@@ -40,7 +40,7 @@ impl OfflineStore {
     /// that takes.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let copy = PrivateCopy::of(dir)?;
-        let opened = EmbeddedStore::open(Options { lean: true, ..Options::new(&copy.path) });
+        let opened = EmbeddedStore::open(EmbeddedOptions { lean: true, ..EmbeddedOptions::new(&copy.path) });
         let store = opened.map_err(|error| error.about(dir))?;
         Ok(Self { store: Arc::new(store), _copy: copy })
     }
@@ -191,7 +191,7 @@ mod tests {
         let base = tempfile::tempdir().expect("a directory");
         let dir = base.path().join("store");
         let log = LogOptions { min_segment: 256 << 10, max_segment: 256 << 10, background: true };
-        let store = EmbeddedStore::open(Options { log, ..Options::new(&dir) }).expect("opens");
+        let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(&dir) }).expect("opens");
         // Enough for several segments.
         for n in 0..200 {
             put(&store, &format!("/k/{}", n % 50)).await;
@@ -209,7 +209,7 @@ mod tests {
         let before = contents(&dir);
         let copy = OfflineStore::open(&dir).expect("it opens");
         assert!(!left.exists());
-        assert!(matches!(EmbeddedStore::open(Options::new(&dir)), Err(OpenError::Locked { .. })));
+        assert!(matches!(EmbeddedStore::open(EmbeddedOptions::new(&dir)), Err(OpenError::Locked { .. })));
         let revision = copy.store().current_revision().await.expect("a revision");
         assert_eq!(revision.0, 201);
         put(&copy.store(), "/k/new").await;
@@ -218,7 +218,7 @@ mod tests {
         drop(copy);
         assert!(before == contents(&dir));
         assert_eq!(fs::read_dir(base.path()).expect("a directory").count(), 1, "the copy is gone");
-        let store = EmbeddedStore::open(Options::new(&dir)).expect("opens");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("opens");
         assert_eq!(store.current_revision().await.expect("a revision"), revision);
         let gone = OfflineStore::open(&base.path().join("nowhere"));
         assert!(matches!(gone, Err(OpenError::Io { .. })));
@@ -229,7 +229,8 @@ mod tests {
         let base = tempfile::tempdir().expect("a directory");
         let dir = base.path().join("store");
         for (first_revision, expected) in [(5000, 5000), (9000, 5001), (1, 5002)] {
-            let store = EmbeddedStore::open(Options { first_revision, ..Options::new(&dir) }).expect("opens");
+            let store =
+                EmbeddedStore::open(EmbeddedOptions { first_revision, ..EmbeddedOptions::new(&dir) }).expect("opens");
             assert_eq!(store.current_revision().await.expect("a revision").0, expected);
             assert_eq!(store.compacted_revision().await.expect("a revision").0, 5000);
             put(&store, "/k/a").await;

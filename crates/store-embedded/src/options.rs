@@ -9,7 +9,7 @@ use crate::recovery::FIRST_REVISION;
 
 /// The options of a store. `Options::new(dir)` has values that suit a server with a small memory budget.
 #[derive(Clone)]
-pub struct Options {
+pub struct EmbeddedOptions {
     /// The directory that holds everything; it is created when it does not exist.
     pub dir: PathBuf,
     /// The sizes of the files.
@@ -43,7 +43,7 @@ pub struct WatchOptions {
 
 // === impl Options ===
 
-impl Options {
+impl EmbeddedOptions {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self {
             dir: dir.into(),

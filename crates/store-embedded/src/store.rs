@@ -22,7 +22,7 @@ use crate::files::{Files, RealFiles};
 use crate::index::{self, At, DiskIndex, Index};
 use crate::lock::DirLock;
 use crate::offline::OLD_FORM;
-use crate::options::{Options, WatchOptions};
+use crate::options::{EmbeddedOptions, WatchOptions};
 use crate::recovery::{self, Recovered, Unusable};
 use crate::shared::{Shared, State, read_failed};
 use crate::{compaction, history, watch};
@@ -40,13 +40,13 @@ const CHUNK_KEYS: usize = 1024;
 
 impl EmbeddedStore {
     /// Opens the store in `options.dir`, or makes one. Reads all of it, so it blocks for as long as that takes.
-    pub fn open(options: Options) -> Result<Self, OpenError> {
+    pub fn open(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let dir = options.dir.clone();
         let lock = DirLock::acquire(&dir)?;
         Self::open_locked(&options, lock).map_err(|unusable| unusable.of(dir))
     }
 
-    fn open_locked(options: &Options, lock: DirLock) -> Result<Self, Unusable> {
+    fn open_locked(options: &EmbeddedOptions, lock: DirLock) -> Result<Self, Unusable> {
         if options.dir.join(OLD_FORM).is_dir() {
             // The database of an engine from before the first release.
             return Err(Unusable::Format(1));
@@ -69,7 +69,7 @@ impl EmbeddedStore {
     /// # Panics
     /// When the operating system refuses a thread.
     pub fn ephemeral() -> Self {
-        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &Options::new("")) {
+        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &EmbeddedOptions::new("")) {
             Ok(store) => store,
             Err(unusable) => panic!("an empty store in memory cannot be started: {unusable:?}"),
         }
@@ -77,12 +77,12 @@ impl EmbeddedStore {
 
     /// A store on the caller's disk, such as one that fails when a test wants it to.
     pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
-        let options = Options { watch, ..Options::new("") };
+        let options = EmbeddedOptions { watch, ..EmbeddedOptions::new("") };
         Self::start(disk, Index::default(), &options).map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
     /// A store in the caller's files.
-    pub fn open_in(files: Arc<dyn Files>, options: &Options) -> Result<Self, OpenError> {
+    pub fn open_in(files: Arc<dyn Files>, options: &EmbeddedOptions) -> Result<Self, OpenError> {
         let opened = LogDisk::open(files, options.log).map_err(Unusable::from);
         let started = opened.and_then(|disk| Self::start(Arc::new(disk), Index::default(), options));
         started.map_err(|unusable| unusable.of(options.dir.clone()))
@@ -93,7 +93,7 @@ impl EmbeddedStore {
         self.shared.disk().map_or_else(|_| LogStats::default(), |disk| disk.stats())
     }
 
-    fn start(disk: Arc<dyn Disk>, index: Index, options: &Options) -> Result<Self, Unusable> {
+    fn start(disk: Arc<dyn Disk>, index: Index, options: &EmbeddedOptions) -> Result<Self, Unusable> {
         let Recovered { state, leftover } = recovery::load(&*disk, index, options.first_revision)?;
         let shared = Arc::new(Shared::new(disk.clone(), state, options.watch, options.on_failure.clone()));
         compaction::resume(&shared, leftover).map_err(Unusable::Io)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use support::model::Model;
 use support::sim_files::{ENOSPC, Fault, SimFiles, Survives};
@@ -16,7 +16,8 @@ const SEGMENT: u64 = 64 << 10;
 
 fn open(files: &SimFiles) -> EmbeddedStore {
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }).expect("the store opens")
+    EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        .expect("the store opens")
 }
 
 fn put(key: String, len: usize) -> Work {
@@ -142,7 +143,9 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
         let mut under_way = None;
         let mut done = 0;
         let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-        if let Ok(store) = EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }) {
+        if let Ok(store) =
+            EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        {
             for n in 0..10 {
                 let work = delete(format!("/a/{n}"));
                 match work.run(&store, &mut model).await {
@@ -197,8 +200,8 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
 async fn a_failure_of_rewriting_passes() {
     let files = SimFiles::default();
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: true };
-    let store =
-        EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }).expect("it opens");
+    let store = EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        .expect("it opens");
     let mut model = Model::default();
     for n in 0..200 {
         put(format!("/a/{}", n % 10), 4000).run(&store, &mut model).await.expect("a put");

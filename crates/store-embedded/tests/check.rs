@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use binnacle_store::{Expect, Op, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{DamagedObject, EmbeddedStore, Options, check};
+use binnacle_store_embedded::{DamagedObject, EmbeddedOptions, EmbeddedStore, check};
 use bytes::Bytes;
 
 const SEGMENT: u64 = 256 << 10;
@@ -19,7 +19,7 @@ async fn put(store: &EmbeddedStore, key: &str, value: &[u8]) {
 /// Forty objects in several segments: each is written twice, so that revision 2 + n and 42 + n are of object n.
 async fn make(dir: &Path) {
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    let store = EmbeddedStore::open(Options { log, ..Options::new(dir) }).expect("it opens");
+    let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir) }).expect("it opens");
     for n in 0..80 {
         let value = format!("value {n} ").repeat(2000);
         put(&store, &format!("/k/{:02}", n % 40), value.as_bytes()).await;
@@ -137,7 +137,7 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
 async fn what_is_damaged_is_not_rewritten() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    let store = EmbeddedStore::open(Options { log, ..Options::new(dir.path()) }).expect("it opens");
+    let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir.path()) }).expect("it opens");
     // Every fourth object stays as it was; the segments of the first forty writes are mostly dead then.
     for n in (0..40).chain((0..120).map(|n| n % 40).filter(|n| n % 4 != 0)) {
         let value = format!("value {n} ").repeat(2000);

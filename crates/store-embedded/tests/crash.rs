@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use binnacle_store::{LeaseId, Op, Revision, Store, StoreError};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use support::model::{Model, list};
 use support::sim_files::{EIO, EMFILE, ENOSPC, Fault, SimFiles, Survives};
 use support::work::{Rng, Work};
 
 /// Small segments, so that a short run begins, rewrites and removes many.
-fn options() -> Options {
+fn options() -> EmbeddedOptions {
     let log = LogOptions { min_segment: 8 << 10, max_segment: 8 << 10, background: false };
-    Options { log, ..Options::new("") }
+    EmbeddedOptions { log, ..EmbeddedOptions::new("") }
 }
 
 fn open(files: &SimFiles) -> Result<EmbeddedStore, OpenError> {
@@ -200,7 +200,7 @@ async fn a_disk_that_fails_for_good() {
         let count = move |_: &str| {
             count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         };
-        let options = Options { on_failure: Some(Arc::new(count)), ..options() };
+        let options = EmbeddedOptions { on_failure: Some(Arc::new(count)), ..options() };
         let store = EmbeddedStore::open_in(Arc::new(files.clone()), &options).expect("it opens");
         let mut model = Model::default();
         let mut rng = Rng::new(2);

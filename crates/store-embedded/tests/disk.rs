@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, StoreError, Txn, prefix_range};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, OpenError, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OpenError};
 use bytes::Bytes;
 use futures::StreamExt;
 use support::model::{Model, list};
 use support::work::{Rng, Work};
 
 fn open(dir: &Path) -> Result<EmbeddedStore, OpenError> {
-    EmbeddedStore::open(Options::new(dir))
+    EmbeddedStore::open(EmbeddedOptions::new(dir))
 }
 
 async fn put(store: &dyn Store, key: &str, value: &[u8], lease: Option<binnacle_store::LeaseId>) {
@@ -129,7 +129,7 @@ async fn closing_is_quick_and_tells_everyone() {
 
 /// Makes the files of a store with several segments, and returns its contents.
 async fn filled(dir: &Path) -> Model {
-    let mut options = Options::new(dir);
+    let mut options = EmbeddedOptions::new(dir);
     options.log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
     let store = EmbeddedStore::open(options).expect("the store opens");
     let mut model = Model::default();

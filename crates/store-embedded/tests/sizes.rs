@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 const SEGMENT: u64 = 16 << 20;
@@ -25,7 +25,9 @@ async fn values_of_all_sizes_stay_within_the_bound() {
     {
         let dir = base.path().join(size.to_string());
         let log = LogOptions { max_segment: SEGMENT, ..LogOptions::default() };
-        let store = Arc::new(EmbeddedStore::open(Options { log, ..Options::new(&dir) }).expect("the store opens"));
+        let store = Arc::new(
+            EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(&dir) }).expect("the store opens"),
+        );
         let stop = Arc::new(AtomicBool::new(false));
         let watch = std::thread::spawn({
             let (store, stop, dir) = (store.clone(), stop.clone(), dir.clone());
@@ -60,7 +62,7 @@ async fn values_of_all_sizes_stay_within_the_bound() {
         assert!(moves > 0, "{size}: segments are rewritten");
         store.close().await;
         drop(store);
-        let store = EmbeddedStore::open(Options::new(&dir)).expect("it opens again");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("it opens again");
         store.close().await;
         std::fs::remove_dir_all(&dir).expect("it goes");
     }

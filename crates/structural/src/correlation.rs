@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_schema::{Object, Value};
 
-use crate::structural::{Kind, ListType, Structural};
+use crate::structural::{ListType, SchemaType, Structural};
 
 /// A new value, the old one in its place, and the schema of both.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,8 @@ impl<'v> MapList<'v> {
     /// The elements of a list map; none for other lists.
     pub(crate) fn of(items: &'v [Value], schema: &Structural) -> Self {
         let mut list = Self::default();
-        if !schema.is(&Kind::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty() {
+        if !schema.is(&SchemaType::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty()
+        {
             return list;
         }
         for item in items {

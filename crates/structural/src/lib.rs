@@ -70,4 +70,6 @@ pub use metrics::register_metrics;
 pub use parse::{Unsupported, check};
 pub use pattern::Pattern;
 pub use scale::ScalePaths;
-pub use structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};
+pub use structural::{
+    Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
+};

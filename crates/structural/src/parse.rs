@@ -7,7 +7,9 @@ use binnacle_schema::{Object, Value, json};
 
 use crate::format::Format;
 use crate::interner::Interner;
-use crate::structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};
+use crate::structural::{
+    Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
+};
 
 /// Why a schema cannot be read as a structural one, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +76,7 @@ impl Structural {
         let is = |name: &str| schema.bool_at(&[name]);
         let kind = text("type");
         Ok(interner.node(Self {
-            kind: (!kind.is_empty()).then(|| Kind::new(kind)),
+            kind: (!kind.is_empty()).then(|| SchemaType::new(kind)),
             nullable: is("nullable"),
             preserve_unknown: is("x-kubernetes-preserve-unknown-fields"),
             embedded: is("x-kubernetes-embedded-resource"),

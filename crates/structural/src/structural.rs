@@ -16,7 +16,7 @@ use crate::pattern::Pattern;
 /// [`Structural::values`] there.
 #[derive(Clone, Debug, Default)]
 pub struct Structural {
-    pub kind: Option<Kind>,
+    pub kind: Option<SchemaType>,
     /// True where `null` is a value.
     pub nullable: bool,
     /// `x-kubernetes-preserve-unknown-fields`.
@@ -43,7 +43,7 @@ pub struct Structural {
 
 /// `type`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum SchemaType {
     Object,
     Array,
     String,
@@ -172,13 +172,13 @@ impl Structural {
     }
 
     /// True for the type `object`, and so for the others.
-    pub fn is(&self, kind: &Kind) -> bool {
+    pub fn is(&self, kind: &SchemaType) -> bool {
         self.kind.as_ref() == Some(kind)
     }
 
     /// The type as errors show it, empty for none.
     pub fn type_name(&self) -> &str {
-        self.kind.as_ref().map_or("", Kind::as_str)
+        self.kind.as_ref().map_or("", SchemaType::as_str)
     }
 
     /// The required properties.
@@ -231,7 +231,7 @@ impl Alternatives {
     }
 }
 
-impl Kind {
+impl SchemaType {
     pub fn new(name: &str) -> Self {
         match name {
             "object" => Self::Object,
@@ -257,7 +257,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SchemaType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

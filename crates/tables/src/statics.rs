@@ -239,10 +239,10 @@ impl Generator {
         let items: Vec<String> = kinds
             .iter()
             .map(|((group, version, kind), index)| {
-                format!("Kind {{ group: {group:?}, version: {version:?}, kind: {kind:?}, message: &M{index} }}")
+                format!("KindMessage {{ group: {group:?}, version: {version:?}, kind: {kind:?}, message: &M{index} }}")
             })
             .collect();
-        self.line(format_args!("pub(super) static KINDS: [Kind; {}] = [{}];", items.len(), items.join(",\n")));
+        self.line(format_args!("pub(super) static KINDS: [KindMessage; {}] = [{}];", items.len(), items.join(",\n")));
         Ok(())
     }
 }

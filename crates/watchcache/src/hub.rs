@@ -29,12 +29,12 @@ pub(crate) struct Hub {
 /// All watchers that are found by the same kind of property.
 #[derive(Debug)]
 struct Group {
-    kind: Kind,
+    kind: BucketKind,
     buckets: HashMap<u64, Vec<Arc<Mailbox>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kind {
+struct BucketKind {
     /// True when the namespace is part of the bucket's name.
     namespaced: bool,
     property: Option<Property>,
@@ -43,7 +43,7 @@ struct Kind {
 /// The bucket of a watcher, for finding it again.
 #[derive(Debug)]
 pub(crate) struct Home {
-    kind: Kind,
+    kind: BucketKind,
     hash: u64,
 }
 
@@ -60,7 +60,7 @@ impl Hub {
     pub(crate) fn home(&self, selection: &Selection) -> Home {
         let namespaced = selection.namespace().is_some();
         let (property, value) = selection.equalities().next().unzip();
-        let mut kind = Kind { namespaced, property };
+        let mut kind = BucketKind { namespaced, property };
         let mut value = value;
         if self.groups.len() >= MAX_GROUPS && !self.groups.iter().any(|group| group.kind == kind) {
             (kind.property, value) = (None, None);
@@ -198,7 +198,7 @@ impl Hub {
     }
 }
 
-impl Kind {
+impl BucketKind {
     /// The bucket of an object; `None` without the property, so that no watcher in the group selects it.
     fn hash(&self, hasher: &RandomState, meta: &Meta) -> Option<u64> {
         let namespace = self.namespaced.then(|| meta.namespace());

@@ -8,7 +8,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct DefaultClass {
@@ -23,7 +23,7 @@ struct Rule {
     /// An annotation that names the class as well, from before there was a field.
     annotation: &'static str,
     field: &'static str,
-    class: Kind,
+    class: LookupKind,
     /// The annotations that mark a class as the default.
     marks: &'static [&'static str],
 }
@@ -34,7 +34,7 @@ static STORAGE: Rule = Rule {
     plural: "persistentvolumeclaims",
     annotation: "volume.beta.kubernetes.io/storage-class",
     field: "storageClassName",
-    class: Kind::StorageClass,
+    class: LookupKind::StorageClass,
     marks: &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"],
 };
 
@@ -44,7 +44,7 @@ static INGRESS: Rule = Rule {
     plural: "ingresses",
     annotation: "kubernetes.io/ingress.class",
     field: "ingressClassName",
-    class: Kind::IngressClass,
+    class: LookupKind::IngressClass,
     marks: &["ingressclass.kubernetes.io/is-default-class"],
 };
 

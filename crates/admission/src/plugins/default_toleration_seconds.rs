@@ -5,7 +5,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
-use super::Options;
+use super::PluginOptions;
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const NO_EXECUTE: &str = "NoExecute";
@@ -16,7 +16,7 @@ pub(crate) struct DefaultTolerationSeconds {
 }
 
 impl DefaultTolerationSeconds {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &PluginOptions) -> Self {
         Self {
             defaults: [
                 ("node.kubernetes.io/not-ready", options.not_ready_toleration_seconds),

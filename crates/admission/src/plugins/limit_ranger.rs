@@ -11,7 +11,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 use super::pod_resources::{Resources, amounts, of_pod};
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 use constraints::Constraint;
 
@@ -33,7 +33,7 @@ impl LimitRanger {
             return Ok(Vec::new());
         }
         let attributes = request.attributes;
-        let listed = self.lookup.list(Kind::LimitRange, &attributes.namespace, Freshness::Cached).await;
+        let listed = self.lookup.list(LookupKind::LimitRange, &attributes.namespace, Freshness::Cached).await;
         listed.map_err(|_| {
             let what = &attributes.resource;
             let operation = if request.is_create() { "CREATE" } else { "UPDATE" };

@@ -93,13 +93,13 @@ mod tests {
     use binnacle_schema::value;
 
     use super::*;
-    use crate::lookup::Kind;
+    use crate::lookup::LookupKind;
     use crate::testing::{Known, admit, attributes, pods};
 
     #[tokio::test]
     async fn what_does_not_exist() {
         let pod = value!({"metadata": {"name": "x"}});
-        let there = || Known::new(vec![(Kind::Namespace, value!({"metadata": {"name": "ns"}}))]);
+        let there = || Known::new(vec![(LookupKind::Namespace, value!({"metadata": {"name": "ns"}}))]);
         let absent = Err((404, "namespaces \"ns\" not found".to_owned()));
         for operation in [Operation::Create, Operation::Update, Operation::Delete] {
             let attributes = pods(operation);

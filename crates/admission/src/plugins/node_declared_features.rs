@@ -8,7 +8,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 /// Returns true if the change from the one pod to the other needs a feature.
@@ -44,7 +44,7 @@ impl NodeDeclaredFeatures {
             return Ok(());
         }
         let quoted = go_quote(node);
-        let found = match self.lookup.get(Kind::Node, "", node, Freshness::Cached).await {
+        let found = match self.lookup.get(LookupKind::Node, "", node, Freshness::Cached).await {
             Ok(found) => found.ok_or_else(|| format!("node {quoted} not found"))?,
             Err(status) => return Err(format!("failed to get node {quoted}: {}", status.message())),
         };
@@ -114,7 +114,7 @@ mod tests {
         };
         let node = |name: &str, features: &[&str]| {
             let features = features.to_vec();
-            (Kind::Node, value!({"metadata": {"name": name}, "status": {"declaredFeatures": features}}))
+            (LookupKind::Node, value!({"metadata": {"name": name}, "status": {"declaredFeatures": features}}))
         };
         let known = Known::new(vec![
             node("old", &[]),

@@ -20,7 +20,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::certificates::of_subject;
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden};
 
 const LEASES: &str = "kube-node-lease";
@@ -124,8 +124,8 @@ impl NodeRestriction {
     }
 
     /// An object as the cache knows it. `singular` is the name of its kind in errors.
-    async fn known(&self, kind: Kind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
-        let group = if kind == Kind::CsiDriver { "storage.k8s.io" } else { "" };
+    async fn known(&self, kind: LookupKind, singular: &str, namespace: &str, name: &str) -> Result<Arc<Value>, Status> {
+        let group = if kind == LookupKind::CsiDriver { "storage.k8s.io" } else { "" };
         let found = self.lookup.get(kind, namespace, name, Freshness::Cached).await?;
         found.ok_or_else(|| Status::not_found(&GroupResource::new(group, singular), name))
     }

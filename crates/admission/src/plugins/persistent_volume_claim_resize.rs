@@ -7,7 +7,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct PersistentVolumeClaimResize {
@@ -24,7 +24,7 @@ impl PersistentVolumeClaimResize {
         if class.is_empty() || class != old_class {
             return Ok(false);
         }
-        let class = get_surely(&*self.lookup, Kind::StorageClass, "", class).await?;
+        let class = get_surely(&*self.lookup, LookupKind::StorageClass, "", class).await?;
         Ok(class.is_some_and(|class| class.bool_at(&["allowVolumeExpansion"])))
     }
 }

@@ -9,7 +9,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 use binnacle_validation::names::{label_key, label_value};
 
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
@@ -33,7 +33,7 @@ impl PodNodeSelector {
     }
 
     async fn of_namespace(&self, name: &str) -> Result<Selector, Status> {
-        let found = get_surely(&*self.lookup, Kind::Namespace, "", name).await;
+        let found = get_surely(&*self.lookup, LookupKind::Namespace, "", name).await;
         let namespace = match found.map_err(|status| Status::internal(status.message()))? {
             Some(namespace) => namespace,
             None => return Err(Status::internal(format!("namespace {name} does not exist"))),
@@ -170,7 +170,7 @@ mod tests {
                 namespace.make_at(&["metadata", "annotations"]).insert(ANNOTATION, annotation);
             }
             let told = format!("{annotation:?} {configured:?} {own:?}");
-            let plugin = PodNodeSelector::new(Known::new(vec![(Kind::Namespace, namespace)]), configured);
+            let plugin = PodNodeSelector::new(Known::new(vec![(LookupKind::Namespace, namespace)]), configured);
             let pod = value!({"metadata": {"name": "p"}, "spec": {"nodeSelector": own}});
             let made = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
             let made = made.map(|pod| pod.at(&["spec", "nodeSelector"]).cloned().unwrap_or_default());

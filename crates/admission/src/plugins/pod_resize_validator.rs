@@ -8,7 +8,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
 use super::pod_resources::{amounts, of_pod_with_overhead};
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 pub(crate) struct PodResizeValidator {
@@ -41,7 +41,7 @@ impl Plugin for PodResizeValidator {
                 return Ok(());
             }
             let refused = |why: String| forbidden(request.attributes, object, why);
-            let node = match get_surely(&*self.lookup, Kind::Node, "", name).await {
+            let node = match get_surely(&*self.lookup, LookupKind::Node, "", name).await {
                 Ok(Some(node)) => node,
                 Ok(None) => return Err(refused(format!("node {} not found", go_quote(name)))),
                 Err(status) => {

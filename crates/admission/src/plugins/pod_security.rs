@@ -21,7 +21,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Labels, Lookup};
+use crate::lookup::{Freshness, Labels, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 use checks::{Evaluations, Violations, evaluate};
 use metrics::Mode;
@@ -98,7 +98,7 @@ impl PodSecurity {
             self.warn_of_exemption(request, object, &policy);
             return Ok(());
         }
-        match self.lookup.list(Kind::Pod, name, Freshness::Cached).await {
+        match self.lookup.list(LookupKind::Pod, name, Freshness::Cached).await {
             Ok(mut pods) => {
                 pods.retain(|pod| !self.settings.exempts_runtime_class_of(pod));
                 warn_of_pods(request, name, (new, self.newest), prioritized(pods));
@@ -256,7 +256,7 @@ impl PodSecurity {
 
     async fn labels(&self, namespace: &str) -> Result<Labels, Status> {
         for freshness in [Freshness::Cached, Freshness::Consistent] {
-            if let Some(labels) = self.lookup.labels(Kind::Namespace, "", namespace, freshness).await? {
+            if let Some(labels) = self.lookup.labels(LookupKind::Namespace, "", namespace, freshness).await? {
                 return Ok(labels);
             }
         }

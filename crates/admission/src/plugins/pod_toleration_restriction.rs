@@ -8,7 +8,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Object, Value, json, value};
 
 use super::tolerations::{self, Tolerations};
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
@@ -34,7 +34,7 @@ impl PodTolerationRestriction {
 
     /// `None` where the namespace does not say.
     async fn of_namespace(&self, name: &str, annotation: &str) -> Result<Option<Vec<Value>>, Status> {
-        let found = get_surely(&*self.lookup, Kind::Namespace, "", name).await;
+        let found = get_surely(&*self.lookup, LookupKind::Namespace, "", name).await;
         let namespace = found
             .map_err(|status| Status::internal(status.message()))?
             .ok_or_else(|| Status::not_found(&GroupResource::new("", "namespaces"), name))?;
@@ -172,7 +172,8 @@ mod tests {
                 }
             }
             let told = format!("{defaults:?} {whitelist:?} {own:?}");
-            let plugin = PodTolerationRestriction::new(Known::new(vec![(Kind::Namespace, namespace)]), cluster.clone());
+            let plugin =
+                PodTolerationRestriction::new(Known::new(vec![(LookupKind::Namespace, namespace)]), cluster.clone());
             let pod = value!({"spec": {"containers": [{"resources": {"requests": requests}}], "tolerations": own}});
             let made = admit(Arc::new(plugin), &pods(Operation::Create), &pod, None).await;
             assert_eq!(made.map(|pod| pod.list_at(&["spec", "tolerations"]).to_vec()), want, "{told}");

@@ -7,7 +7,7 @@ use binnacle_registry::admission::{Attributes, Operation};
 use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 
-use crate::lookup::{Freshness, Kind, Lookup, get_surely};
+use crate::lookup::{Freshness, Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const PREEMPT_LOWER_PRIORITY: &str = "PreemptLowerPriority";
@@ -61,7 +61,7 @@ impl Priority {
     async fn class_of(&self, attributes: &Attributes, pod: &Value) -> Result<Class, Status> {
         let name = pod.str_at(&["spec", "priorityClassName"]);
         if !name.is_empty() {
-            return match get_surely(&*self.lookup, Kind::PriorityClass, "", name).await? {
+            return match get_surely(&*self.lookup, LookupKind::PriorityClass, "", name).await? {
                 Some(class) => Ok(Class::of(&class)),
                 None => Err(forbidden(attributes, pod, format!("no PriorityClass with name {name} was found"))),
             };
@@ -76,7 +76,7 @@ impl Priority {
 
     /// The lowest of the default classes, should a race have made several.
     async fn default_class(&self, freshness: Freshness) -> Result<Option<Arc<Value>>, Status> {
-        let classes = self.lookup.list(Kind::PriorityClass, "", freshness).await?;
+        let classes = self.lookup.list(LookupKind::PriorityClass, "", freshness).await?;
         let defaults = classes.into_iter().filter(|class| class.bool_at(&["globalDefault"]));
         Ok(defaults.min_by_key(|class| class.int_at(&["value"]).unwrap_or(0)))
     }

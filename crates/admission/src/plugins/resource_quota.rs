@@ -19,7 +19,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::Value;
 use parking_lot::Mutex;
 
-use crate::lookup::{Freshness, Kind, Lookup};
+use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage};
 use check::check;
 pub use limited::LimitedResource;
@@ -63,7 +63,7 @@ impl ResourceQuota {
             return Ok(());
         }
         if self.limited.is_empty()
-            && self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Cached).await?.is_empty()
+            && self.lookup.list(LookupKind::ResourceQuota, namespace, Freshness::Cached).await?.is_empty()
         {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl ResourceQuota {
         // The quotas that could not be charged; all at first.
         let mut left: Option<Vec<Text>> = None;
         for retry in 0.. {
-            let mut quotas = self.lookup.list(Kind::ResourceQuota, namespace, Freshness::Consistent).await?;
+            let mut quotas = self.lookup.list(LookupKind::ResourceQuota, namespace, Freshness::Consistent).await?;
             if let Some(left) = &left {
                 quotas.retain(|quota| left.contains(&name(quota)));
             }

@@ -9,7 +9,7 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 use super::tolerations;
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 const OVERHEAD_DIFFERS: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
@@ -30,7 +30,7 @@ impl RuntimeClass {
             // The error of kube-apiserver's client for a class without a name.
             return Err(Status::unknown(500, "resource name may not be empty"));
         }
-        match get_surely(&*self.lookup, Kind::RuntimeClass, "", name).await? {
+        match get_surely(&*self.lookup, LookupKind::RuntimeClass, "", name).await? {
             Some(class) => Ok(Some(class)),
             None => {
                 let why = format!("pod rejected: RuntimeClass {} not found", binnacle_meta::go_quote(name));

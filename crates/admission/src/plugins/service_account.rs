@@ -12,7 +12,7 @@ use binnacle_registry::generate_name;
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 
-use crate::lookup::{Kind, Lookup, get_surely};
+use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
 const DEFAULT: &str = "default";
@@ -44,7 +44,7 @@ impl ServiceAccount {
         let patience = if name == DEFAULT { DEFAULT_PATIENCE } else { Duration::ZERO };
         let until = tokio::time::Instant::now() + patience;
         loop {
-            let why = match get_surely(&*self.lookup, Kind::ServiceAccount, namespace, name).await {
+            let why = match get_surely(&*self.lookup, LookupKind::ServiceAccount, namespace, name).await {
                 Ok(Some(account)) => return Ok(account),
                 Ok(None) if tokio::time::Instant::now() < until => {
                     tokio::time::sleep(DEFAULT_POLL).await;

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use binnacle_admission::{
-    Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
-};
+use binnacle_admission::{Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
 use binnacle_aggregator::Aggregator;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
@@ -45,7 +43,7 @@ pub(super) struct Access {
     /// The PEM text of the authorities whose client certificates count.
     pub(super) client_ca: String,
     pub(super) request_header: Option<RequestHeader>,
-    pub(super) admission: AdmissionOptions,
+    pub(super) admission: PluginOptions,
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) admission_policies: AdmissionPolicies,
     pub(super) webhooks: AdmissionWebhooks,

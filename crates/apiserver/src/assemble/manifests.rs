@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_admission_manifests::{Directory, Followed, LoadError, Loaded, Manifests, Metrics, StoredTypes};
 use binnacle_admission_policies::Policies;
-use binnacle_admission_webhooks::{Kind, Webhooks};
+use binnacle_admission_webhooks::{WebhookKind, Webhooks};
 use binnacle_builtin::Releases;
 use binnacle_features::Features;
 use binnacle_request::Shutdown;
@@ -69,10 +69,10 @@ fn put_in_force(
     webhooks: &[Arc<Webhooks>],
     policies: &Arc<Policies>,
 ) -> impl Fn(&Loaded) + Send + Sync + 'static {
-    let of = |kind: Kind| webhooks.iter().find(|webhooks| webhooks.kind() == kind).cloned();
+    let of = |kind: WebhookKind| webhooks.iter().find(|webhooks| webhooks.kind() == kind).cloned();
     let webhooks = match sort {
-        Manifests::MutatingWebhooks => of(Kind::Mutating),
-        Manifests::ValidatingWebhooks => of(Kind::Validating),
+        Manifests::MutatingWebhooks => of(WebhookKind::Mutating),
+        Manifests::ValidatingWebhooks => of(WebhookKind::Validating),
         Manifests::MutatingPolicies | Manifests::ValidatingPolicies => None,
     };
     let policies = policies.clone();

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use binnacle_admission::{Lookup, Options, Plugin};
+use binnacle_admission::{Lookup, Plugin, PluginOptions};
 use binnacle_admission_expressions::MatchConditionMetrics;
-use binnacle_admission_webhooks::{Backends, Kind, Metrics, Mutating, Surroundings, Validating, Webhooks};
+use binnacle_admission_webhooks::{Backends, Metrics, Mutating, Surroundings, Validating, WebhookKind, Webhooks};
 use binnacle_authz::Authorizer;
 use binnacle_controlplane::follow_webhooks;
 use binnacle_registry::Catalog;
@@ -26,18 +26,18 @@ pub(super) struct AdmissionWebhooks {
 impl AdmissionWebhooks {
     /// Nothing is followed before [`AdmissionWebhooks::follow`].
     pub(super) fn new(
-        options: &Options,
+        options: &PluginOptions,
         is_asked: &dyn Fn(&str) -> bool,
         services: &Arc<dyn ServiceResolver>,
         surroundings: Surroundings,
     ) -> Self {
-        let source = |kind: Kind, users: &Users| {
+        let source = |kind: WebhookKind, users: &Users| {
             let backends = Backends::new(users.clone(), services.clone(), &surroundings.metrics);
             Arc::new(Webhooks::new(kind, Arc::new(backends)))
         };
         let plugins = [
-            ("MutatingAdmissionWebhook", Kind::Mutating, &options.mutating_webhook_users),
-            ("ValidatingAdmissionWebhook", Kind::Validating, &options.validating_webhook_users),
+            ("MutatingAdmissionWebhook", WebhookKind::Mutating, &options.mutating_webhook_users),
+            ("ValidatingAdmissionWebhook", WebhookKind::Validating, &options.validating_webhook_users),
         ];
         let asked = plugins.into_iter().filter(|(name, ..)| is_asked(name));
         Self { sources: asked.map(|(_, kind, users)| source(kind, users)).collect(), surroundings }
@@ -46,8 +46,8 @@ impl AdmissionWebhooks {
     pub(super) fn plugins(&self) -> impl Iterator<Item = Arc<dyn Plugin>> {
         self.sources.iter().map(|source| -> Arc<dyn Plugin> {
             match source.kind() {
-                Kind::Mutating => Arc::new(Mutating::new(source.clone(), self.surroundings.clone())),
-                Kind::Validating => Arc::new(Validating::new(source.clone(), self.surroundings.clone())),
+                WebhookKind::Mutating => Arc::new(Mutating::new(source.clone(), self.surroundings.clone())),
+                WebhookKind::Validating => Arc::new(Validating::new(source.clone(), self.surroundings.clone())),
             }
         })
     }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use binnacle_admission::{ORDER, Options, is_default};
+use binnacle_admission::{ORDER, PluginOptions, is_default};
 
 #[derive(Clone, Debug)]
 pub struct Admission {
-    pub options: Options,
+    pub options: PluginOptions,
     /// The file with the configuration of plugins.
     pub config_file: Option<PathBuf>,
     /// The names of the enabled plugins.
@@ -23,6 +23,6 @@ impl Admission {
 impl Default for Admission {
     fn default() -> Self {
         let enabled = ORDER.iter().copied().filter(|name| is_default(name)).collect();
-        Self { options: Options::default(), config_file: None, enabled }
+        Self { options: PluginOptions::default(), config_file: None, enabled }
     }
 }

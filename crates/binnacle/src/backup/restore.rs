@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use binnacle_registry::ROOT;
 use binnacle_store::{LeaseId, Revision, Store};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 use super::file::{Frame, Reader};
@@ -51,7 +51,7 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     let begins = Revision(begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?);
     let place = NewStore::prepare(dir)?
         .ok_or_else(|| Error::new(format!("there is a store in {}: restore into a new directory", dir.display())))?;
-    let options = Options { first_revision: begins.0, lean: true, ..Options::new(&place.unfinished) };
+    let options = EmbeddedOptions { first_revision: begins.0, lean: true, ..EmbeddedOptions::new(&place.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     let store = Arc::new(opened.map_err(|error| Error::doing("making the store", error))??);
     let filled = fill(store.clone(), &mut contents, &mut reader, path).await;

@@ -4,7 +4,7 @@ use binnacle_meta::Text;
 
 use super::estimate::{Coster, Estimate};
 use super::{LIST, MESSAGE, REGEX, STRING_TRAVERSAL};
-use crate::ast::{Expr, Kind, Literal};
+use crate::ast::{Expr, ExprKind, Literal};
 use crate::types::Type;
 
 /// An argument.
@@ -23,7 +23,7 @@ impl Node<'_> {
 
     fn as_int(&self) -> Option<i64> {
         match self.expr.map(|expr| &expr.kind) {
-            Some(Kind::Literal(Literal::Int(n))) => Some(*n),
+            Some(ExprKind::Literal(Literal::Int(n))) => Some(*n),
             _ => None,
         }
     }

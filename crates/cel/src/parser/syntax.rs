@@ -9,7 +9,7 @@ mod recovery;
 
 use self::expected::{CALC, EXPR, FIELD, LITERAL, MEMBER, MORE, Next, RELATION, Set, bit, only, or_end, set};
 use super::MAX_RECURSION;
-use crate::lexer::{Kind as T, Token};
+use crate::lexer::{Token, TokenKind as T};
 use crate::source::{Issues, Location, Source};
 
 pub(super) fn report(source: &Source, tokens: &[Token], issues: &mut Issues) {

@@ -7,10 +7,10 @@ use binnacle_cel::Version;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_structural::rules::{Compiled, compile, decl_type};
-use binnacle_structural::{Additional, Kind, Size, Structural};
+use binnacle_structural::{Additional, SchemaType, Size, Structural};
 
 use super::definition::Definition;
-use super::open_api::{self, Place};
+use super::open_api::{self, SchemaPosition};
 use super::schema;
 use crate::checks::present;
 use crate::internal;
@@ -71,7 +71,7 @@ pub(super) struct Subject<'a> {
 pub(super) fn validate(subject: &Subject<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut walk = Walk { subject, errors, total: 0, expensive: Vec::new() };
     let scope = Scope { cardinality: Some(1), uncorrelatable: None, untyped_above: false };
-    walk.node(subject.schema, subject.structural, Place::root(), scope, path);
+    walk.node(subject.schema, subject.structural, SchemaPosition::root(), scope, path);
     walk.total(path);
 }
 
@@ -95,7 +95,7 @@ struct Scope<'p> {
 }
 
 impl Walk<'_, '_> {
-    fn node(&mut self, schema: &Value, node: &Structural, place: Place, scope: Scope<'_>, path: &FieldPath) {
+    fn node(&mut self, schema: &Value, node: &Structural, place: SchemaPosition, scope: Scope<'_>, path: &FieldPath) {
         if self.errors.is_full() || !node.has_rules() {
             return;
         }
@@ -126,7 +126,7 @@ impl Walk<'_, '_> {
     }
 
     /// True where something else is wrong with a schema.
-    fn has_errors(&self, schema: &Value, place: Place, path: &FieldPath) -> bool {
+    fn has_errors(&self, schema: &Value, place: SchemaPosition, path: &FieldPath) -> bool {
         if !self.subject.has_errors {
             return false;
         }
@@ -213,9 +213,9 @@ impl Walk<'_, '_> {
 fn max_elements(node: &Structural) -> Option<u64> {
     let values = node.values.as_deref();
     let max = match node.kind {
-        Some(Kind::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
-        Some(Kind::Object) => values?.size(Size::MaxProperties)?,
-        Some(Kind::Array) => values?.size(Size::MaxItems)?,
+        Some(SchemaType::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
+        Some(SchemaType::Object) => values?.size(Size::MaxProperties)?,
+        Some(SchemaType::Array) => values?.size(Size::MaxItems)?,
         _ => return Some(1),
     };
     Some(u64::try_from(max).unwrap_or(0))

@@ -17,14 +17,14 @@ pub(super) struct Rules {
 
 /// The place of a schema in the tree.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct SchemaPosition {
     pub(super) is_root: bool,
     in_metadata: bool,
     /// The reason why there may be no default.
     no_default: Option<&'static str>,
 }
 
-impl Place {
+impl SchemaPosition {
     pub(super) fn root() -> Self {
         Self { is_root: true, ..Self::default() }
     }
@@ -61,11 +61,11 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 /// The rules for the schema of a resource. Expressions are compiled elsewhere.
 pub(super) fn validate(schema: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    within(schema, Place::root(), rules, path, errors);
+    within(schema, SchemaPosition::root(), rules, path, errors);
 }
 
 /// The rules for a schema and those below it.
-pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn within(schema: &Value, place: SchemaPosition, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
     // Truths and lists of texts stand where a schema may be, too.
     if schema.as_object().is_none() {
         return;
@@ -124,7 +124,7 @@ pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPa
 }
 
 /// Words of OpenAPI that may not be used, or not there.
-fn keywords(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+fn keywords(schema: &Value, place: SchemaPosition, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
     let kind = schema.str_at(&["type"]);
     if rules.valid_types && !kind.is_empty() {
         one_of(&path.child("type"), kind, &TYPES, errors);

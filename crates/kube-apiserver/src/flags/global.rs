@@ -3,13 +3,13 @@
 use binnacle_server::KUBERNETES_VERSION;
 
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Global",
     flags: &[
-        Flag::new("help", Kind::Bool, "", "help for kube-apiserver").short('h'),
-        Flag::new("version", Kind::Optional("version"), "false", "Print the version and quit."),
+        Flag::new("help", ValueKind::Bool, "", "help for kube-apiserver").short('h'),
+        Flag::new("version", ValueKind::Optional("version"), "false", "Print the version and quit."),
     ],
 };
 

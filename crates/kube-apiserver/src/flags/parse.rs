@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use binnacle_meta::{GoDuration, go_quote, int_error};
 
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 /// The flags of the command line; a flag that is not given has its default.
 pub(super) struct Given {
@@ -63,8 +63,8 @@ impl Given {
         };
         let value = match (value, flag.kind) {
             (Some(value), _) => value,
-            (None, Kind::Bool | Kind::Optional(_)) => "true".to_owned(),
-            (None, Kind::Value(_)) => {
+            (None, ValueKind::Bool | ValueKind::Optional(_)) => "true".to_owned(),
+            (None, ValueKind::Value(_)) => {
                 rest.next().ok_or_else(|| FlagError::new(format!("flag needs an argument: --{name}")))??
             }
         };
@@ -75,11 +75,11 @@ impl Given {
     /// Validates the value, even where it makes no difference.
     fn check(&self, flag: &Flag) -> Result<(), FlagError> {
         match flag.kind {
-            Kind::Bool => self.flag(flag.name).map(drop),
-            Kind::Value("int" | "int32" | "int64") => self.integer(flag.name).map(drop),
-            Kind::Value("float" | "float32") => self.float(flag.name).map(drop),
-            Kind::Value("duration") => self.duration(flag.name).map(drop),
-            Kind::Value(_) | Kind::Optional(_) => Ok(()),
+            ValueKind::Bool => self.flag(flag.name).map(drop),
+            ValueKind::Value("int" | "int32" | "int64") => self.integer(flag.name).map(drop),
+            ValueKind::Value("float" | "float32") => self.float(flag.name).map(drop),
+            ValueKind::Value("duration") => self.duration(flag.name).map(drop),
+            ValueKind::Value(_) | ValueKind::Optional(_) => Ok(()),
         }
     }
 
@@ -96,13 +96,13 @@ impl Given {
             let behind = &left[letter.len_utf8()..];
             let value = match (behind.strip_prefix('='), flag.kind) {
                 (Some(value), _) => value.to_owned(),
-                (None, Kind::Bool | Kind::Optional(_)) => {
+                (None, ValueKind::Bool | ValueKind::Optional(_)) => {
                     self.values.entry(flag.name).or_default().push("true".to_owned());
                     left = behind;
                     continue;
                 }
-                (None, Kind::Value(_)) if !behind.is_empty() => behind.to_owned(),
-                (None, Kind::Value(_)) => rest
+                (None, ValueKind::Value(_)) if !behind.is_empty() => behind.to_owned(),
+                (None, ValueKind::Value(_)) => rest
                     .next()
                     .ok_or_else(|| FlagError::new(format!("flag needs an argument: '{letter}' in -{left}")))??,
             };
@@ -147,9 +147,9 @@ impl Given {
         let values = self.all(name);
         let last = || values.last().copied().unwrap_or_default().to_owned();
         match self.flags.get(name).map(|flag| flag.kind) {
-            Some(Kind::Bool) => self.flag(name).unwrap_or(false).to_string(),
-            Some(Kind::Value("strings" | "stringArray" | "stringToString")) => format!("[{}]", values.join(",")),
-            Some(Kind::Value("mapStringString")) => values.join(","),
+            Some(ValueKind::Bool) => self.flag(name).unwrap_or(false).to_string(),
+            Some(ValueKind::Value("strings" | "stringArray" | "stringToString")) => format!("[{}]", values.join(",")),
+            Some(ValueKind::Value("mapStringString")) => values.join(","),
             _ => last(),
         }
     }

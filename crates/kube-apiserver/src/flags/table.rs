@@ -13,7 +13,7 @@ pub(super) struct Group {
 pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) short: Option<char>,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     /// As text; empty when the flag has no default.
     pub(super) default: &'static str,
     pub(super) help: &'static str,
@@ -21,7 +21,7 @@ pub(super) struct Flag {
 
 /// The kind of value that a flag takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     /// Nothing, or `=true` and `=false`.
     Bool,
     /// A value, which `--help` calls by this name.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
 }
 
 impl Flag {
-    pub(super) const fn new(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
+    pub(super) const fn new(name: &'static str, kind: ValueKind, default: &'static str, help: &'static str) -> Self {
         Self { name, short: None, kind, default, help }
     }
 

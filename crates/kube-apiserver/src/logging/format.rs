@@ -34,7 +34,8 @@ impl<S: Subscriber> Layer<S> for LogLayer {
         let metadata = event.metadata();
         let mut found = Found::default();
         event.record(&mut found);
-        let place = Place { file: metadata.file().unwrap_or_default(), line: metadata.line().unwrap_or_default() };
+        let place =
+            SourceLocation { file: metadata.file().unwrap_or_default(), line: metadata.line().unwrap_or_default() };
         let now = Timestamp::now();
         let line = match self.format {
             LogFormat::Text => text(metadata.level(), &now.to_zoned(self.zone.clone()), self.process, place, &found),
@@ -46,7 +47,7 @@ impl<S: Subscriber> Layer<S> for LogLayer {
 
 /// The place of an event in the code.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct SourceLocation<'a> {
     file: &'a str,
     line: u32,
 }
@@ -101,7 +102,7 @@ impl Visit for Found {
 }
 
 /// `I0102 15:04:05.000000       1 file.rs:12] message`, or with a quoted message where fields follow.
-fn text(level: &Level, now: &Zoned, process: u32, place: Place<'_>, found: &Found) -> String {
+fn text(level: &Level, now: &Zoned, process: u32, place: SourceLocation<'_>, found: &Found) -> String {
     let severity = match *level {
         Level::ERROR => 'E',
         Level::WARN => 'W',
@@ -143,7 +144,7 @@ fn text(level: &Level, now: &Zoned, process: u32, place: Place<'_>, found: &Foun
 }
 
 /// `{"ts":1136214245000.0,"caller":"server/chain.rs:12","msg":"message","v":0}`; errors have no verbosity.
-fn json(level: &Level, now: Timestamp, place: Place<'_>, found: &Found) -> String {
+fn json(level: &Level, now: Timestamp, place: SourceLocation<'_>, found: &Found) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let millis = now.as_nanosecond() as f64 / 1e6;
     // The file and the directory it is in.
@@ -179,7 +180,7 @@ mod tests {
         Found { message: message.to_owned(), fields }
     }
 
-    const PLACE: Place<'static> = Place { file: "crates/server/src/chain.rs", line: 12 };
+    const PLACE: SourceLocation<'static> = SourceLocation { file: "crates/server/src/chain.rs", line: 12 };
 
     #[test]
     fn as_klog_writes() {

@@ -41,7 +41,7 @@ pub fn to_json(
 ) -> Result<(), ProtoError> {
     let start = out.len();
     let write = |raw: &[u8], out: &mut Vec<u8>| {
-        let place = Place::Root { api_version, kind, overrides };
+        let place = MessageScope::Root { api_version, kind, overrides };
         Writer { index: Index::new(raw)?, out }.message(0..raw.len(), message, place, DEPTH)
     };
     let written = match write(raw, out) {
@@ -77,7 +77,7 @@ impl Written {
 
 /// The message that is being written, and the values that it gets besides its bytes.
 #[derive(Clone, Copy)]
-enum Place<'o> {
+enum MessageScope<'o> {
     Root {
         api_version: &'o str,
         kind: &'o str,
@@ -92,10 +92,10 @@ enum Place<'o> {
 enum Given<'o> {
     Nothing,
     Text(&'o str),
-    Message(&'o Message, Place<'o>),
+    Message(&'o Message, MessageScope<'o>),
 }
 
-impl<'o> Place<'o> {
+impl<'o> MessageScope<'o> {
     fn given(self, field: &'o Field) -> Given<'o> {
         match (self, field.name.as_str()) {
             (Self::Root { api_version, .. }, "apiVersion") if field.tag == 0 => Given::Text(api_version),
@@ -124,7 +124,7 @@ impl<'a> Writer<'a, '_> {
         &mut self,
         range: Range<usize>,
         message: &Message,
-        place: Place<'_>,
+        place: MessageScope<'_>,
         depth: usize,
     ) -> Result<Written, Stop> {
         let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
@@ -133,7 +133,7 @@ impl<'a> Writer<'a, '_> {
         let open = self.out.len();
         let mut nonzero = false;
         let mut todo = frame.found | plan.shown;
-        if !matches!(place, Place::Inner) {
+        if !matches!(place, MessageScope::Inner) {
             for (i, field) in message.fields.iter().enumerate() {
                 todo |= FieldSet::from(!matches!(place.given(field), Given::Nothing)) << i;
             }
@@ -144,7 +144,7 @@ impl<'a> Writer<'a, '_> {
             let (field, plan) = (&message.fields[i], &plan.fields[i]);
             let mark = self.out.len();
             plan.put_key(field, self.out);
-            let given = if matches!(place, Place::Inner) { Given::Nothing } else { place.given(field) };
+            let given = if matches!(place, MessageScope::Inner) { Given::Nothing } else { place.given(field) };
             let range = (frame.found >> i & 1 != 0).then(|| self.index.span(frame, i));
             let shown = match (given, range) {
                 (Given::Text(text), _) => {
@@ -306,7 +306,7 @@ impl<'a> Writer<'a, '_> {
                 put_text_of(self.index.raw, range, self.out);
                 Ok(Written::nonzero(nonzero))
             }
-            Ty::Message(message) => self.message(range, message, Place::Inner, depth),
+            Ty::Message(message) => self.message(range, message, MessageScope::Inner, depth),
             _ => self.special(range, ty, depth),
         }
     }
@@ -420,7 +420,7 @@ impl<'a> Writer<'a, '_> {
                 self.out.push(b',');
                 match or {
                     Or::Strings => put_text_of(self.index.raw, item, self.out),
-                    _ => drop(self.message(item, schema, Place::Inner, depth)?),
+                    _ => drop(self.message(item, schema, MessageScope::Inner, depth)?),
                 }
             }
             self.close(open, b'[', b']');
@@ -433,7 +433,7 @@ impl<'a> Writer<'a, '_> {
             }
             [] => Ok(self.null()),
             [only] => {
-                self.message(only.clone(), schema, Place::Inner, depth)?;
+                self.message(only.clone(), schema, MessageScope::Inner, depth)?;
                 Ok(Written::Value)
             }
             _ => Err(Stop::Unordered),

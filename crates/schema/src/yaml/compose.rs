@@ -12,11 +12,11 @@ use crate::Limits;
 pub(super) struct Node {
     /// The line where it starts, from 1.
     pub(super) line: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeContent,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeContent {
     Scalar {
         text: String,
         /// In full, empty for none.
@@ -56,14 +56,14 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
         let (kind, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = matches!(style, ScalarStyle::Plain);
-                (Kind::Scalar { text: text.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
+                (NodeContent::Scalar { text: text.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
             }
-            Event::SequenceStart(_, anchor, _) => (Kind::List(Vec::new()), anchor),
-            Event::MappingStart(_, anchor, _) => (Kind::Map(Vec::new()), anchor),
+            Event::SequenceStart(_, anchor, _) => (NodeContent::List(Vec::new()), anchor),
+            Event::MappingStart(_, anchor, _) => (NodeContent::Map(Vec::new()), anchor),
             Event::Alias(anchor) => {
                 let name = span.slice(text).unwrap_or_default().trim_start_matches('*').to_owned();
                 match anchors.get(&anchor) {
-                    Some(target) => (Kind::Alias { target: *target, name }, 0),
+                    Some(target) => (NodeContent::Alias { target: *target, name }, 0),
                     None => return Err(unknown_anchor(&name)),
                 }
             }
@@ -82,12 +82,12 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
         if anchor != 0 {
             anchors.insert(anchor, id);
         }
-        if let Some(Kind::List(children) | Kind::Map(children)) =
+        if let Some(NodeContent::List(children) | NodeContent::Map(children)) =
             open.last().and_then(|parent| document.nodes.get_mut(*parent)).map(|parent| &mut parent.kind)
         {
             children.push(id);
         }
-        if matches!(kind, Kind::List(_) | Kind::Map(_)) {
+        if matches!(kind, NodeContent::List(_) | NodeContent::Map(_)) {
             open.push(id);
         }
         if open.len() > limits.max_depth {

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use binnacle_meta::{Text, go_quote};
 
-use super::compose::{Document, Kind, Node, too_deep};
+use super::compose::{Document, Node, NodeContent, too_deep};
 use super::number::{format_g, format_g32};
 use super::resolve::{PREFIX, Scalar, resolve};
 use super::{YamlError, number};
@@ -80,18 +80,18 @@ impl Decoder<'_> {
         self.count(depth)?;
         let nodes = self.nodes;
         match &nodes[id].kind {
-            Kind::Scalar { text, tag, plain } => scalar(text, tag, *plain).map(Yaml::Scalar),
-            Kind::Alias { target, name } => {
+            NodeContent::Scalar { text, tag, plain } => scalar(text, tag, *plain).map(Yaml::Scalar),
+            NodeContent::Alias { target, name } => {
                 self.alias(id, *target, name, |decoder, target| decoder.node(target, depth + 1))
             }
-            Kind::List(children) => {
+            NodeContent::List(children) => {
                 let mut items = Vec::with_capacity(children.len());
                 for child in children {
                     items.push(self.node(*child, depth + 1)?);
                 }
                 Ok(Yaml::List(items))
             }
-            Kind::Map(children) => {
+            NodeContent::Map(children) => {
                 self.budget.object()?;
                 let mut map = Map::default();
                 self.map(children, &mut map, depth)?;
@@ -124,7 +124,7 @@ impl Decoder<'_> {
     fn is_merge(&self, id: usize) -> bool {
         matches!(
             &self.nodes[id].kind,
-            Kind::Scalar { text, tag, plain }
+            NodeContent::Scalar { text, tag, plain }
                 if text == "<<" && (tag.is_empty() && *plain || tag == "!" || tag.strip_prefix(PREFIX) == Some("merge"))
         )
     }
@@ -134,18 +134,18 @@ impl Decoder<'_> {
         let nodes = self.nodes;
         let want_map = || YamlError::document("map merge requires map or sequence of maps as the value");
         match &nodes[id].kind {
-            Kind::Map(_) | Kind::Alias { .. } => self.merge_one(id, map, depth + 1),
-            Kind::List(children) => {
+            NodeContent::Map(_) | NodeContent::Alias { .. } => self.merge_one(id, map, depth + 1),
+            NodeContent::List(children) => {
                 // Earlier ones take precedence.
                 for child in children.iter().rev() {
-                    if !matches!(&nodes[*child].kind, Kind::Map(_) | Kind::Alias { .. }) {
+                    if !matches!(&nodes[*child].kind, NodeContent::Map(_) | NodeContent::Alias { .. }) {
                         return Err(want_map());
                     }
                     self.merge_one(*child, map, depth + 1)?;
                 }
                 Ok(())
             }
-            Kind::Scalar { .. } => Err(want_map()),
+            NodeContent::Scalar { .. } => Err(want_map()),
         }
     }
 
@@ -153,9 +153,9 @@ impl Decoder<'_> {
         self.count(depth)?;
         let nodes = self.nodes;
         match &nodes[id].kind {
-            Kind::Map(children) => self.map(children, map, depth),
-            Kind::Alias { target, name } => match &nodes[*target].kind {
-                Kind::Map(children) => self.alias(id, *target, name, |decoder, _| {
+            NodeContent::Map(children) => self.map(children, map, depth),
+            NodeContent::Alias { target, name } => match &nodes[*target].kind {
+                NodeContent::Map(children) => self.alias(id, *target, name, |decoder, _| {
                     decoder.count(depth)?;
                     decoder.map(children, map, depth + 1)
                 }),

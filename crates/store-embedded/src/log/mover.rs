@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::format::{Cover, End, FrameBuilder, Head, LENGTH, Notes, PAGE, StoreId, damaged};
-use super::segment::{Bits, Place, Records, Segment};
+use super::segment::{Bits, RecordPosition, Records, Segment};
 use super::spares::Spare;
 use super::table::{Moving, Table};
 use super::{Inner, LogOptions, read_places};
@@ -240,7 +240,7 @@ impl Job {
 
 impl Source {
     /// Returns the positions of the next records that are kept; `None` behind the last one.
-    fn kept(&self, inner: &Inner, next: &mut usize) -> Option<Vec<Place>> {
+    fn kept(&self, inner: &Inner, next: &mut usize) -> Option<Vec<RecordPosition>> {
         let table = inner.table.read();
         let segment = &table.segments[self.place];
         let records = &segment.records;
@@ -337,11 +337,11 @@ fn widen(sealed: &[Segment], first: usize, capacity: u64) -> std::ops::Range<usi
 }
 
 /// Places that follow each other, so that they can be read at once.
-fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
+fn runs(places: &[RecordPosition]) -> impl Iterator<Item = &[RecordPosition]> {
     let mut rest = places;
     std::iter::from_fn(move || {
         let first = rest.first()?;
-        let followed = |pair: &[Place]| {
+        let followed = |pair: &[RecordPosition]| {
             pair[0].at + pair[0].room == pair[1].at && pair[1].at + pair[1].room - first.at <= FRAME as u64
         };
         let len = 1 + rest.windows(2).take_while(|pair| followed(pair)).count();
@@ -365,7 +365,7 @@ struct Output {
 // === impl Output ===
 
 impl Output {
-    fn copy(&mut self, source: &dyn LogFile, run: &[Place]) -> io::Result<()> {
+    fn copy(&mut self, source: &dyn LogFile, run: &[RecordPosition]) -> io::Result<()> {
         let records = read_places(source, run)?;
         let mut builder = FrameBuilder::new(&mut self.frame);
         for (place, bytes) in run.iter().zip(&records) {

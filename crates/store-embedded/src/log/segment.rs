@@ -51,7 +51,7 @@ pub(crate) struct Bits(Vec<u64>);
 
 /// The position of a record: its length comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct RecordPosition {
     pub(crate) revision: u64,
     pub(crate) at: u64,
     /// The next record, or the end, is not before `at` plus this: it may be longer than the record.
@@ -115,10 +115,10 @@ impl Records {
         }
     }
 
-    pub(crate) fn place(&self, n: usize, end: u64) -> Place {
+    pub(crate) fn place(&self, n: usize, end: u64) -> RecordPosition {
         let at = u64::from(self.places[n]);
         let next = self.places.get(n + 1).map_or(end, |next| u64::from(*next));
-        Place { revision: self.revision(n), at, room: next.saturating_sub(at) }
+        RecordPosition { revision: self.revision(n), at, room: next.saturating_sub(at) }
     }
 
     /// Returns the set of records that are dead now.
@@ -211,7 +211,7 @@ mod tests {
                 assert_eq!(records.find(*revision), Some(n));
                 assert_eq!(records.first_from(*revision), n);
                 let at = 4096 + n as u64 * 10;
-                assert_eq!(records.place(n, end), Place { revision: *revision, at, room: 10 });
+                assert_eq!(records.place(n, end), RecordPosition { revision: *revision, at, room: 10 });
                 assert_eq!((records.is_deletion(n), records.is_dead(n)), (n % 3 == 0, false));
             }
             assert_eq!(records.last_revision(), revisions.last().copied());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::LogOptions;
 use super::format::StoreId;
-use super::segment::{Place, Segment, Usage};
+use super::segment::{RecordPosition, Segment, Usage};
 use crate::files::LogFile;
 
 pub(crate) struct Table {
@@ -39,7 +39,7 @@ impl Table {
         self.segments.partition_point(|segment| segment.next_revision <= revision).checked_sub(1)
     }
 
-    pub(crate) fn find(&self, revision: u64) -> Option<(Arc<dyn LogFile>, Place)> {
+    pub(crate) fn find(&self, revision: u64) -> Option<(Arc<dyn LogFile>, RecordPosition)> {
         let segment = &self.segments[self.segment_of(revision)?];
         let n = segment.records.find(revision)?;
         (!segment.records.is_dead(n)).then(|| (segment.file.clone(), segment.records.place(n, segment.end.at)))
@@ -52,10 +52,10 @@ impl Table {
         last: u64,
         most: usize,
         most_bytes: u64,
-    ) -> Option<(Arc<dyn LogFile>, Vec<Place>)> {
+    ) -> Option<(Arc<dyn LogFile>, Vec<RecordPosition>)> {
         for segment in &self.segments[self.segment_of(first).unwrap_or(0)..] {
             let records = &segment.records;
-            let mut run: Vec<Place> = Vec::new();
+            let mut run: Vec<RecordPosition> = Vec::new();
             for n in records.first_from(first)..records.len() {
                 let place = records.place(n, segment.end.at);
                 let begun = run.first().map(|first| first.at);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, Txn, TxnResponse, prefix_range};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 use super::model::list;
@@ -36,7 +36,7 @@ pub(crate) fn run() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let store = Arc::new(EmbeddedStore::open(Options::new(dir)).expect("the store opens"));
+        let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("the store opens"));
         say("open");
         // Numbers go on from where the last process was, so that every value is written once.
         let start = store.current_revision().await.expect("a revision").0 * 1000;

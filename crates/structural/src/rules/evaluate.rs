@@ -11,7 +11,7 @@ use crate::correlation::{Correlated, MapList};
 use crate::metrics;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Kind, Rule};
+use crate::structural::{Rule, SchemaType};
 
 /// The cost that all rules for one object may have together.
 pub const RUNTIME_BUDGET: i64 = 10_000_000;
@@ -230,7 +230,7 @@ impl Run<'_> {
             true => format!("failed rule: {}", named(rule)),
             false => rule.message.trim().to_owned(),
         });
-        let structured = matches!(node.schema.kind, Some(Kind::Object | Kind::Array));
+        let structured = matches!(node.schema.kind, Some(SchemaType::Object | SchemaType::Array));
         let error = match rule.reason.as_str() {
             "FieldValueForbidden" => FieldError::forbidden(&at, detail),
             "FieldValueRequired" => FieldError::required(&at, detail),

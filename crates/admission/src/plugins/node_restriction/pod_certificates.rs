@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 
 use super::pods::is_bound_to;
 use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, not_yet, shown};
-use crate::lookup::Kind;
+use crate::lookup::LookupKind;
 
 impl NodeRestriction {
     /// Checks a request of a pod's certificate. An object that the cache may not have yet is not a refusal.
@@ -36,14 +36,14 @@ impl NodeRestriction {
                 "PodCertificateRequest.Spec.NodeName={named}, which is not the requesting node {asking}"
             ));
         }
-        let found = self.named(Kind::Node, "node", "", node, &format!("node {}", go_quote(node))).await?;
+        let found = self.named(LookupKind::Node, "node", "", node, &format!("node {}", go_quote(node))).await?;
         if uid(&found) != spec("nodeUID") {
             let (said, known) = (go_quote(spec("nodeUID")), go_quote(&uid(&found)));
             return Err(not_yet(format!(
                 "PodCertificateRequest for pod {pod_shown} names node UID {said}, inconsistent with the running node ({known})"
             )));
         }
-        let pod = self.named(Kind::Pod, "pod", namespace, spec("podName"), &format!("pod {pod_shown}")).await?;
+        let pod = self.named(LookupKind::Pod, "pod", namespace, spec("podName"), &format!("pod {pod_shown}")).await?;
         if uid(&pod) != spec("podUID") {
             let (said, known) = (go_quote(spec("podUID")), go_quote(&uid(&pod)));
             return Err(not_yet(format!(
@@ -66,7 +66,7 @@ impl NodeRestriction {
             ));
         }
         let what = format!("service account {}", qualified(account));
-        let found = self.named(Kind::ServiceAccount, "serviceaccount", namespace, account, &what).await?;
+        let found = self.named(LookupKind::ServiceAccount, "serviceaccount", namespace, account, &what).await?;
         if uid(&found) != spec("serviceAccountUID") {
             let (said, known) = (go_quote(spec("serviceAccountUID")), go_quote(&uid(&found)));
             return Err(not_yet(format!(
@@ -80,7 +80,7 @@ impl NodeRestriction {
     /// An object that the request names, as `what`.
     async fn named(
         &self,
-        kind: Kind,
+        kind: LookupKind,
         singular: &str,
         namespace: &str,
         name: &str,

@@ -7,7 +7,7 @@ use binnacle_registry::admission::Operation;
 use binnacle_schema::{Object, Value};
 
 use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, shown};
-use crate::lookup::Kind;
+use crate::lookup::LookupKind;
 
 /// Volume sources without an object of the API behind them, by their JSON names.
 const HARMLESS_VOLUMES: [&str; 22] = [
@@ -95,7 +95,7 @@ impl NodeRestriction {
         if owner.bool_at(&["blockOwnerDeletion"]) {
             return no(format!("node {node} must not set blockOwnerDeletion on an owner reference"));
         }
-        let found = match self.known(Kind::Node, "node", "", asked.node).await {
+        let found = match self.known(LookupKind::Node, "node", "", asked.node).await {
             Ok(found) => found,
             Err(status) if status.is(StatusReason::NotFound) => return Err(Refusal::Status(status)),
             Err(status) => {
@@ -132,7 +132,7 @@ impl NodeRestriction {
     }
 
     pub(super) async fn known_pod(&self, namespace: &str, name: &str) -> Result<Arc<Value>, Refusal> {
-        self.known(Kind::Pod, "pod", namespace, name).await.map_err(absent_or_forbidden)
+        self.known(LookupKind::Pod, "pod", namespace, name).await.map_err(absent_or_forbidden)
     }
 }
 

@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 
 use super::pods::is_bound_to;
 use super::{NodeRequest, NodeRestriction, Verdict, no};
-use crate::lookup::Kind;
+use crate::lookup::LookupKind;
 
 /// The drivers that stand in for volumes of former days, by the member of the volume.
 const MIGRATED: [(&str, &str); 7] = [
@@ -124,14 +124,14 @@ impl NodeRestriction {
             return Ok(driver_of(volume));
         };
         let namespace = metadata("namespace");
-        let claim = self.known(Kind::PersistentVolumeClaim, "persistentvolumeclaim", namespace, &claim).await?;
+        let claim = self.known(LookupKind::PersistentVolumeClaim, "persistentvolumeclaim", namespace, &claim).await?;
         let volume = claim.str_at(&["spec", "volumeName"]);
-        let volume = self.known(Kind::PersistentVolume, "persistentvolume", "", volume).await?;
+        let volume = self.known(LookupKind::PersistentVolume, "persistentvolume", "", volume).await?;
         Ok(volume.get("spec").and_then(driver_of))
     }
 
     async fn driver_wants(&self, driver: &str, audience: &str) -> Result<bool, Status> {
-        let driver = self.known(Kind::CsiDriver, "csidriver", "", driver).await?;
+        let driver = self.known(LookupKind::CsiDriver, "csidriver", "", driver).await?;
         let requests = driver.list_at(&["spec", "tokenRequests"]);
         Ok(requests.iter().any(|request| request.str_at(&["audience"]) == audience))
     }

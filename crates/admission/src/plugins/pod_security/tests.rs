@@ -25,8 +25,12 @@ fn settings() -> PodSecuritySettings {
 async fn ask(labels: Value, attributes: Attributes, object: &Value, old: Option<&Value>) -> Outcome {
     let namespace = value!({"metadata": {"name": "ns", "namespace": "", "labels": labels}});
     let metrics = PodSecurityMetrics::fresh();
-    let plugin =
-        PodSecurity::new(Known::new(vec![(Kind::Namespace, namespace)]), settings(), Version::BINARY, metrics.clone());
+    let plugin = PodSecurity::new(
+        Known::new(vec![(LookupKind::Namespace, namespace)]),
+        settings(),
+        Version::BINARY,
+        metrics.clone(),
+    );
     assert!(plugin.handles(Stage::Validate, &attributes));
     let record = Record::open(http::Method::POST, "/".into(), None, None);
     record.begin_audit().decide(AuditLevel::Metadata, false);

@@ -1,6 +1,6 @@
 //! Sets of tokens.
 
-use crate::lexer::Kind as T;
+use crate::lexer::TokenKind as T;
 
 /// Tokens, and whether the rule may end instead.
 #[derive(Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use super::expected::{Next, Set, bit, names};
 use super::{MAX_ATTEMPTS, MAX_SKIPPED, Recognizer, Rule, Thrown};
-use crate::lexer::Kind as T;
+use crate::lexer::TokenKind as T;
 use crate::source::Location;
 
 impl Recognizer<'_> {

@@ -14,7 +14,7 @@ use crate::Features;
 use crate::diff;
 use crate::equality::equal;
 use crate::pod_spec::validation::containers::image_space;
-use crate::pod_spec::validation::{self, Options, annotations};
+use crate::pod_spec::validation::{self, PodValidationOptions, annotations};
 use crate::tree::member;
 
 pub(super) use resize::validate as validate_resize;
@@ -25,7 +25,7 @@ const SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 
 pub(super) fn validate_create(features: &Features, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    metadata_and_spec(object, &Options::for_pod(features), &mut errors);
+    metadata_and_spec(object, &PodValidationOptions::for_pod(features), &mut errors);
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     if !spec.list_at(&["ephemeralContainers"]).is_empty() {
@@ -43,7 +43,7 @@ pub(super) fn validate_create(features: &Features, object: &Value) -> FieldError
 pub(super) fn validate_ephemeral_containers(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     const DEFINITION: &str = "io.k8s.api.core.v1.EphemeralContainer";
     let mut errors = FieldErrors::new();
-    let options = Options::for_pod_update(features, old);
+    let options = PodValidationOptions::for_pod_update(features, old);
     metadata_and_spec(object, &options, &mut errors);
     update::annotations(object, old, &options, &mut errors);
     if is_mirror(old) {
@@ -68,7 +68,7 @@ pub(super) fn validate_ephemeral_containers(features: &Features, object: &Value,
 }
 
 /// The rules that hold for every pod, new or changed.
-fn metadata_and_spec(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+fn metadata_and_spec(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let (metadata, spec) = (object.get("metadata").unwrap_or(&null), object.get("spec").unwrap_or(&null));

@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Object, Value, json};
 use binnacle_validation::tolerations::tolerations as toleration_rules;
 
-use super::{Options, containers, paths};
+use super::{PodValidationOptions, containers, paths};
 
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -20,7 +20,7 @@ pub(crate) fn validate(
     annotations: Option<&Object>,
     spec: &Value,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
@@ -128,7 +128,7 @@ pub(super) fn is_mirror(metadata: Option<&Value>) -> bool {
     metadata.is_some_and(|metadata| metadata.at(&["annotations", MIRROR]).is_some())
 }
 
-fn tolerations(value: &str, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn tolerations(value: &str, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     match json::parse(value.as_bytes(), &Limits::default()) {
         Ok(Value::List(list)) => {
             toleration_rules(&list, options.compares_tolerations(), &path.child(TOLERATIONS), errors);

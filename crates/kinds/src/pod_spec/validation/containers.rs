@@ -9,7 +9,7 @@ use binnacle_validation::{checks, ports};
 
 use super::requirements::{self, Holder};
 use super::volumes::Volumes;
-use super::{Options, env, handlers, mounts, pull_policy, security};
+use super::{PodValidationOptions, env, handlers, mounts, pull_policy, security};
 use crate::tree::member;
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
@@ -24,7 +24,7 @@ pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
     pub(super) claims: BTreeSet<&'a str>,
-    pub(super) options: &'a Options<'a>,
+    pub(super) options: &'a PodValidationOptions<'a>,
     pub(super) grace: Option<i64>,
     pub(super) host_users: bool,
 }
@@ -252,7 +252,12 @@ fn resize_policy(list: &[Value], pod_policy: &str, path: &FieldPath, errors: &mu
 }
 
 /// Init containers could keep running before containers had restart rules, and sidecars got rules last.
-fn init_restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+fn init_restart_policy(
+    container: &Value,
+    options: &PodValidationOptions<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let has_rules = !container.list_at(&["restartPolicyRules"]).is_empty();
     match container.get("restartPolicy").and_then(Value::as_str) {
         None if has_rules => {
@@ -274,7 +279,7 @@ fn init_restart_policy(container: &Value, options: &Options<'_>, path: &FieldPat
 }
 
 /// Validates the restart policy of a container and its rules for exit codes.
-fn restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+fn restart_policy(container: &Value, options: &PodValidationOptions<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let rules = container.list_at(&["restartPolicyRules"]);
     let at = path.child("restartPolicy");
     match container.get("restartPolicy").and_then(Value::as_str) {

@@ -17,7 +17,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Rules that are relaxed.
 #[derive(Clone, Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct PodValidationOptions<'a> {
     pub(crate) features: &'a Features,
     /// The rules are for a pod, not for a template.
     pub(crate) is_pod: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Options<'a> {
     pub(crate) users_with_host_network: bool,
 }
 
-impl<'a> Options<'a> {
+impl<'a> PodValidationOptions<'a> {
     /// No rule is relaxed.
     pub(crate) fn strict(features: &'a Features) -> Self {
         Self {

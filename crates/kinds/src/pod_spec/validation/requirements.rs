@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, resource_names};
 
-use super::Options;
+use super::PodValidationOptions;
 use crate::tree::member;
 use binnacle_validation::pod_resources::{aggregate, is_huge_page, is_pod_level, quantity};
 
@@ -22,7 +22,7 @@ pub(super) fn requirements(
     holder: Holder,
     claims: &BTreeSet<&str>,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let mut seen = Seen::default();
@@ -66,7 +66,7 @@ pub(super) fn pod_requirements(
     spec: &Value,
     claims: &BTreeSet<&str>,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let Some(of_pod) = member(spec, "resources") else { return };
@@ -122,7 +122,7 @@ impl Seen {
         name: &str,
         value: &Quantity,
         path: &FieldPath,
-        options: &Options<'_>,
+        options: &PodValidationOptions<'_>,
         errors: &mut FieldErrors,
     ) {
         self.compute |= name == "cpu" || name == "memory";

@@ -6,7 +6,7 @@ use binnacle_schema::{Object, Value};
 use super::{SPEC, is_mirror, metadata_and_spec, nowhere};
 use crate::Features;
 use crate::equality::equal;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::pod_spec::validation::containers::is_sidecar;
 use crate::tree::{keep_at, member};
 use binnacle_validation::pod_resources::qos_class;
@@ -18,7 +18,7 @@ const CHANGEABLE: [&str; 2] = ["cpu", "memory"];
 
 pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    metadata_and_spec(object, &Options::for_pod_update(features, old), &mut errors);
+    metadata_and_spec(object, &PodValidationOptions::for_pod_update(features, old), &mut errors);
     if is_mirror(old) {
         return FieldError::forbidden(&nowhere(), "static pods cannot be resized").into();
     }
