@@ -29,6 +29,17 @@ pub struct Directory {
     pub path: PathBuf,
 }
 
+impl Directory {
+    /// Reads the directory.
+    ///
+    /// # Errors
+    /// For wrong manifests, and for a directory that cannot be read.
+    pub fn load(&self, types: &StoredTypes) -> Result<Loaded, LoadError> {
+        let Self { sort, path } = self;
+        load(*sort, path, types).map_err(|why| LoadError { sort: *sort, directory: path.display().to_string(), why })
+    }
+}
+
 /// A directory, and the state of its last reading.
 pub struct Followed {
     directory: Directory,
@@ -56,14 +67,10 @@ impl Followed {
         metrics: Metrics,
         put_in_force: impl Fn(&Loaded) + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
-        let Directory { sort, path } = &directory;
-        let loaded = load(*sort, path, &types).map_err(|why| LoadError {
-            sort: *sort,
-            directory: path.display().to_string(),
-            why,
-        })?;
+        let loaded = directory.load(&types)?;
         put_in_force(&loaded);
-        metrics.loaded(*sort, &loaded.hash);
+        let sort = directory.sort;
+        metrics.loaded(sort, &loaded.hash);
         tracing::info!(plugin = sort.plugin(), count = loaded.objects.len(), "loaded admission manifests");
         let state = Mutex::new(State { known: loaded.hash, seen: None, looks: READ_ANYWAY });
         Ok(Self { directory, types, metrics, put_in_force: Arc::new(put_in_force), state })

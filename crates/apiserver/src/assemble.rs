@@ -1,6 +1,7 @@
 //! The whole server, put together from top to bottom.
 
 mod apis;
+mod check;
 mod client_access;
 mod debugging;
 mod health;
@@ -51,6 +52,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use self::apis::{Access, built_in};
+pub(crate) use self::check::check_files;
 pub(crate) use self::client_access::Told;
 use self::client_access::{ClientAccess, read_text, serving_pair};
 use self::health::Checked;

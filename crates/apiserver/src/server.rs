@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::assemble::{StartFailure, assemble};
+use crate::assemble::{StartFailure, assemble, check_files};
 use crate::running::Assembled;
 use crate::settings::{Settings, SettingsError};
 
@@ -54,6 +54,12 @@ pub(crate) struct About {
 // === impl Server ===
 
 impl Server {
+    /// Reads all files that the settings name, as [`Server::start`] does, and starts nothing. The error is the first that
+    /// a start would end with.
+    pub fn check(settings: &Settings) -> Result<(), StartError> {
+        Ok(check_files(settings)?)
+    }
+
     /// Starts a server on the present runtime, which must have threads, time and I/O. When this returns, its port is
     /// open and its own objects are being made; [`Handle::ready`] waits for those. An error leaves nothing behind.
     pub async fn start(settings: Settings) -> Result<Handle, StartError> {

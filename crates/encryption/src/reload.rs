@@ -31,14 +31,22 @@ pub struct Loaded {
 /// Reads the file and makes the ciphers. `reload` says whether it will be read again.
 pub async fn load(path: &Path, reload: bool, metrics: &Metrics) -> Result<Loaded, ConfigError> {
     let text = read(path)?;
-    let shown = path.display().to_string();
-    let configuration = Configuration::parse(&shown, &text, reload)
-        .map_err(|error| ConfigError(format!("error while parsing file: {error}")))?;
+    let configuration = parse(path, &text, reload)?;
     let transformers = Transformers::new(&configuration, metrics)
         .await
         .map_err(|error| ConfigError(format!("error while building transformers: {error}")))?;
     let hash = Sha256::digest(&text).into();
     Ok(Loaded { transformers, hash })
+}
+
+/// Reads and validates the file, and makes nothing of it.
+pub fn check(path: &Path, reload: bool) -> Result<(), ConfigError> {
+    parse(path, &read(path)?, reload).map(drop)
+}
+
+fn parse(path: &Path, text: &[u8], reload: bool) -> Result<Configuration, ConfigError> {
+    Configuration::parse(&path.display().to_string(), text, reload)
+        .map_err(|error| ConfigError(format!("error while parsing file: {error}")))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
             say(&text);
             return ExitCode::SUCCESS;
         }
+        Ok(Command::Checked(errors)) => return report(&errors),
         Ok(Command::Serve(config)) => serve(*config),
         Err(error) => Err(error.to_string()),
     };
@@ -46,6 +47,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The end of `--check-config`: one line for each error.
+fn report(errors: &[String]) -> ExitCode {
+    if errors.is_empty() {
+        say("The configuration is valid.\n");
+        return ExitCode::SUCCESS;
+    }
+    let mut lines = String::new();
+    for error in errors {
+        lines.push_str(&format!("Error: {}\n", error.replace('\n', " ")));
+    }
+    let _ = std::io::stderr().write_all(lines.as_bytes());
+    ExitCode::FAILURE
 }
 
 fn serve(config: Config) -> Result<(), String> {

@@ -49,6 +49,15 @@ impl AdmissionManifests {
     }
 }
 
+/// Reads the directories and puts nothing in force.
+pub(super) fn check(named: &[(&'static str, PathBuf)], features: &Arc<Features>) -> Result<(), StartFailure> {
+    for (plugin, path) in named {
+        let Some(sort) = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin) else { continue };
+        Directory { sort, path: path.clone() }.load(&types(features))?;
+    }
+    Ok(())
+}
+
 /// The kinds of manifests, whether the group is served or not.
 fn types(features: &Arc<Features>) -> StoredTypes {
     let of_admission = |description: &&Arc<ResourceDescription>| {

@@ -8,6 +8,13 @@ use super::table::{Flag, FlagError, Group, ValueKind};
 pub(super) const GROUP: Group = Group {
     title: "Global",
     flags: &[
+        Flag::new(
+            "check-config",
+            ValueKind::Bool,
+            "",
+            "Read all flags and the files that they name, print everything that is wrong with them, and quit. Connects to nobody \
+             and writes nothing.",
+        ),
         Flag::new("help", ValueKind::Bool, "", "help for kube-apiserver").short('h'),
         Flag::new("version", ValueKind::Optional("version"), "false", "Print the version and quit."),
     ],

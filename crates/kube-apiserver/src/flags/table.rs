@@ -43,11 +43,19 @@ impl Flag {
 
 /// An error of the command line, in one sentence.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct FlagError(pub(super) String);
+pub(crate) enum FlagError {
+    #[error("{0}")]
+    Other(String),
+    #[error("unknown flag: --{0}")]
+    Unknown(String),
+}
 
 impl FlagError {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        Self::Other(message.into())
+    }
+
+    pub(super) fn unknown(name: String) -> Self {
+        Self::Unknown(name)
     }
 }
