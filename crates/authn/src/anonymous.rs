@@ -1,4 +1,4 @@
-//! Everyone who brings no credential at all.
+//! Authentication of requests without any credential.
 
 use std::sync::Arc;
 
