@@ -190,7 +190,7 @@ pub async fn resolve(host: &str) -> Result<Vec<IpAddr>, DialError> {
     if addresses.is_empty() { Err(none()) } else { Ok(addresses) }
 }
 
-/// Returns true if proxies may dial an address: it is not of this machine or link, and not multicast (Go's
+/// Returns true if proxies may dial an address: it is not of this machine or link, and not multicast or broadcast (Go's
 /// `IsGlobalUnicast`, which includes private ranges).
 pub fn is_global_unicast(ip: IpAddr) -> bool {
     match effective_address(ip) {
