@@ -80,8 +80,7 @@ impl Authenticated {
         Self { user, audiences: Vec::new(), notes: Notes::default(), live: false }
     }
 
-    /// A user with a token that is good for the server under any of its names: `own` are those names, of which `wanted`
-    /// must have one.
+    /// Returns a user whose token is good for all audiences of the server, `own`; `None` if `wanted` has only others.
     pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], wanted: &[Text]) -> Option<Self> {
         let audiences = intersection(own, wanted);
         (wanted.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })

@@ -64,7 +64,7 @@ pub enum AuthoritiesError {
 /// A certificate that one of the authorities has signed.
 pub(crate) struct Leaf {
     pub(crate) common_name: Text,
-    /// `None` without a common name; an error where the subject cannot be understood.
+    /// `None` without a common name; an error if the subject is invalid.
     pub(crate) user: Result<Option<Arc<User>>, AuthnError>,
     pub(crate) not_after: SystemTime,
 }

@@ -91,7 +91,7 @@ impl<T: TokenAuthenticator> TokenCache<T> {
             outcome
         });
         let outcome = outcome.await.clone();
-        // If the first request was dropped, its cell is still in the map.
+        // The cell of a dropped request may be left in the map.
         let mut fetching = self.fetching.lock();
         if fetching.get(&key).is_some_and(|other| Arc::ptr_eq(other, &cell)) {
             fetching.remove(&key);

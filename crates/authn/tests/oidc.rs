@@ -31,7 +31,7 @@ struct Provider {
     keys: Arc<Mutex<Value>>,
     /// The answers to requests for claims, by path.
     claim_tokens: Arc<Mutex<Value>>,
-    /// Paths that were asked for, with the credential.
+    /// Requested paths, with the credential.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -367,7 +367,7 @@ async fn issuers_of_claims_are_bounded() {
         let error = ask(&oidc, &token).await.unwrap_err();
         assert!(error.contains("verifier not initialized for issuer"), "{error}");
     }
-    // Issuers without a provider make room for one that has one.
+    // Issuers without a provider make room for one with a provider.
     *second.claim_tokens.lock() = json!({"/c": second_key.sign(&second.claims(json!({"groups": ["a"]}))).unwrap()});
     assert_eq!(ask(&oidc, &token).await, Ok("o:me g:a,system:authenticated".to_owned()));
 }

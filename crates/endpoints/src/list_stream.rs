@@ -139,7 +139,7 @@ fn sorted(resource: &Resource, transform: Transform, mut page: Page) -> Result<P
     Ok(Page::of(objects.into_iter().map(|(_, entry)| entry).collect(), &page))
 }
 
-/// Copies the scalar members of an object, to a depth, which such orders compare.
+/// Copies the scalar members of an object down to a depth, which are all that orders of rows compare.
 fn shallow(value: &Value, depth: usize) -> Value {
     match value {
         Value::Object(object) if depth > 0 => {

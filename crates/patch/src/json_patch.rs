@@ -26,7 +26,7 @@ struct Operation {
     kind: Option<String>,
     path: Option<String>,
     from: Option<String>,
-    /// `None` where the member is absent or null.
+    /// `None` if the member is absent or null.
     value: Option<Value>,
 }
 

@@ -1,4 +1,4 @@
-//! Connections to servers that close without TLS' close_notify, as many do: where the length matters, HTTP has it.
+//! Connections to servers that close without TLS' close_notify, as many do: where the length matters, it is in HTTP.
 
 use std::io;
 use std::pin::Pin;

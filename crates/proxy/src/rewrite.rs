@@ -6,7 +6,7 @@ mod page;
 
 pub(crate) use page::rewrite_page;
 
-/// The hosts and the path by which links are rewritten.
+/// The hosts and the path for rewriting links.
 #[derive(Clone, Copy)]
 pub(crate) struct Links<'a> {
     /// The proxy's path, in front of the server's own.

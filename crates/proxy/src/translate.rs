@@ -1,7 +1,7 @@
 //! Translation of a client's WebSocket with channels (`v5.channel.k8s.io`) to a remote command at a kubelet (KEP-4006).
 //!
 //! The first byte of each message is its channel: 0 stdin, 1 stdout, 2 stderr, 3 the outcome as a Status, 4 terminal
-//! sizes; 255 and a channel closes that one. Each side is read no faster than the other one reads.
+//! sizes; 255 with the number of a channel closes that. Each side is read no faster than the other one reads.
 
 use std::collections::VecDeque;
 use std::time::Duration;

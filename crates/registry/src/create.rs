@@ -32,7 +32,7 @@ impl Resource {
         self.create_through(context, permit, object.into()).await
     }
 
-    /// As [`Resource::create`], with a gate that may still have to ask for the permit.
+    /// As [`Resource::create`], with a gate that may ask the authorizers for the permit.
     pub(crate) async fn create_through(
         &self,
         context: &Context,

@@ -13,8 +13,8 @@ use crate::stored::Stored;
 impl Resource {
     /// Returns one object from the cache.
     pub async fn get(&self, context: &Context, name: &str, version: Match) -> Result<Arc<Entry>, Status> {
-        // Read from the store if the cache cannot be filled, because of other objects or of slow conversions, and is
-        // needed now.
+        // The store is read while an unreadable object or slow conversions keep the cache from being filled; with
+        // `Match::Any` only if an unreadable object has done so for long.
         let from_store = !self.collection.cached
             || version != Match::Any && self.collection.waits_for_conversions()
             || self.collection.is_unreadable().await && (version != Match::Any || self.collection.cache.is_lost());

@@ -36,7 +36,7 @@ pub trait Hooks: Send + Sync + 'static {
         Box::pin(async { found })
     }
 
-    /// Called when the create or update of `object` has failed (`old` is what stays), or was a dry run.
+    /// Called when the create or update of `object` has failed (`old` is the object that stays), or was a dry run.
     fn abort<'a>(&'a self, context: &'a Context, object: &'a Value, old: Option<&'a Value>) -> BoxFuture<'a, ()> {
         let _ = (context, object, old);
         Box::pin(async {})

@@ -150,7 +150,7 @@ impl Resource {
             Match::Exact(revision) => Revision(revision),
             _ => snapshot.revision(),
         };
-        // As in kube-apiserver's cache, a list of any version has no pages.
+        // As in kube-apiserver's cache, a list at any version is returned whole.
         if options.limit == 0 || version == Match::Any {
             let index = snapshot.index(&selection, collection.cache.fields());
             let cursor = snapshot.cursor(selection, &start);

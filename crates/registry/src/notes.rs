@@ -68,7 +68,7 @@ impl RequestNotes {
         self.warnings.0.unknown_fields.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if admission has set such fields.
+    /// Returns true if admission has set unknown fields of a custom object.
     pub(crate) fn has_unknown_fields(&self) -> bool {
         self.warnings.0.unknown_fields.load(Ordering::Relaxed)
     }

@@ -92,8 +92,8 @@ impl Collection {
         Ok(object)
     }
 
-    /// Changes a canonical object as writing and reading it would: empty lists and maps that are written as `null` if
-    /// nil become null. Responses have objects as they are read.
+    /// Changes a canonical object as writing and reading it would: empty lists and maps become null if Go writes nil
+    /// ones as `null`. Responses have objects as they are read.
     pub(crate) async fn as_stored(&self, object: &mut Value, value: &Bytes) -> Result<(), Status> {
         if let Some(custom) = &self.kind.custom {
             // Fields that are unknown to the stored version are lost.

@@ -145,7 +145,7 @@ impl Resource {
         collection.store.txn(txn).await.map(drop).map_err(store_failure)
     }
 
-    /// Returns the Status of such a delete.
+    /// Returns the Status of the delete of an unreadable object.
     pub fn deleted_unreadable(&self, name: &str) -> Status {
         let details = StatusDetails {
             name: name.to_owned(),

@@ -8,7 +8,7 @@ use tonic::{Code, Status};
 pub(crate) enum Failure {
     /// etcd answered, and a repetition would get the same answer.
     Answered(StoreError),
-    /// etcd has compacted the requested revision; its answer does not say up to where.
+    /// etcd has compacted the requested revision; its answer lacks the revision of the compaction.
     Compacted,
     /// Nothing was carried out; another member, or this one later, may do it.
     NotDone(String),
@@ -32,7 +32,7 @@ impl Failure {
             Code::ResourceExhausted if message.contains("received message larger than max") => {
                 Self::Answered(StoreError::TooLarge)
             }
-            // A caller that needs the current revision asks for it.
+            // A caller that needs the current revision reads it.
             Code::OutOfRange if message.contains("future revision") => {
                 Self::Answered(StoreError::FutureRevision { current: Revision(0) })
             }

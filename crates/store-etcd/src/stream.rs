@@ -64,7 +64,7 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 // === impl Progress ===
 
 impl Progress {
-    /// Returns the way for a version of etcd.
+    /// Returns the way in which a version of etcd reports progress.
     pub(crate) fn of_version(version: &str) -> Self {
         let mut numbers = version.split(['.', '-', '+']).map_while(|part| part.parse::<u32>().ok());
         let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));

@@ -60,7 +60,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// Returns the source of the claim, unless the token holds the claim or says nothing of it.
+    /// Returns the source of the claim, unless the token has the claim itself or names no source for it.
     fn source(&self, claims: &Map<String, Value>) -> Result<Option<Source>, String> {
         if claims.contains_key(&self.claim) {
             return Ok(None);

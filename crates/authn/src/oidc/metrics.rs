@@ -27,7 +27,7 @@ pub(super) struct IssuerMetrics {
 }
 
 impl JwtMetrics {
-    /// `server` is this server's name among those of a cluster.
+    /// `server` is this server's name in its cluster.
     pub fn register(registry: &Registry, server: &str) -> Result<Self, prometheus::Error> {
         let name = |of: &str| format!("apiserver_authentication_jwt_authenticator_{of}");
         let latency = HistogramOpts::new(

@@ -117,7 +117,7 @@ fn apply_configuration(
 /// The value for missing replicas of a custom resource, as in kube-apiserver.
 const UNSET: i64 = i32::MIN as i64;
 
-/// The versions of a scale, of which there is one.
+/// The only version of a scale.
 struct OneVersion<'a>(&'a Message);
 
 impl apply::Versions for OneVersion<'_> {

@@ -20,7 +20,7 @@ pub(super) enum PathElement {
     Index(i64),
 }
 
-/// A text that is no path element.
+/// An error for text that is no path element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadElement;
 
