@@ -23,7 +23,7 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
         BodyError::TooLarge { .. } => Status::request_entity_too_large(format_args!("limit is {MAX}")),
         other => Status::bad_request(other.to_string()),
     })?;
-    // Here for all handlers.
+    // Called here so that no handler can forget it.
     binnacle_request::large(body.len()).await;
     Ok(body)
 }

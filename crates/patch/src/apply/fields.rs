@@ -36,7 +36,7 @@ pub(super) fn holds(text: &str, set: &Set) -> bool {
     Reader { text, at: 0 }.holds(set, MAX_DEPTH).unwrap_or(false)
 }
 
-/// Returns the compact text of a set: elements in order, for a member with members below first `.`.
+/// Returns the compact text of a set: elements in order, starting with `.` for a member that has members below.
 pub(super) fn to_text(set: &Set) -> Text {
     let mut out = Vec::with_capacity(512);
     write(set, false, &mut out);

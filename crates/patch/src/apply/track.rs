@@ -17,7 +17,6 @@ use super::{Update, Versions};
 ///
 /// Entries of other versions lose the changed fields at the same paths; use [`track_update_converting`] for versions
 /// with different fields.
-/// [`track_update_converting`] for where versions differ in more than their name.
 pub fn track_update(update: &Update<'_>, live: Option<&Value>, object: &mut Value) {
     track(update, live, object, None);
 }

@@ -1,4 +1,4 @@
-//! Merging lists.
+//! Merging of lists.
 
 use binnacle_schema::{Object, Value};
 
