@@ -59,7 +59,7 @@ pub enum Answer {
     Document(Document),
     /// 304: the client's copy is current.
     NotModified { etag: String, immutable: bool },
-    /// 301 without a body: the hash is outdated, and `location` has the present one.
+    /// 301 without a body: the hash is not that of the document, which is at `location`.
     Moved { etag: String, content_type: &'static str, location: String },
     /// 404 without a body.
     NotFound,
