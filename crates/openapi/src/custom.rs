@@ -1,5 +1,5 @@
-//! The paths and definitions of custom resources, which differ from those of built-in ones as apiextensions-apiserver's
-//! differ: no protobuf, no strategic merge patches, no watch paths, and options that are told as they are.
+//! The paths and definitions of custom resources. They differ from built-in ones as in apiextensions-apiserver: no
+//! protobuf, no strategic merge patches, no watch paths, and options with their actual fields.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
 // === Definitions ===
 
-/// The definitions of custom resources beside those of the field tables, which have precedence.
+/// The definitions of custom resources and of the field tables, which have precedence.
 pub(crate) struct WithCustom<'a> {
     built_in: BuiltIn<'a>,
     kinds: &'a dyn Kinds,
@@ -29,10 +29,10 @@ pub(crate) struct WithCustom<'a> {
     custom: BTreeMap<Text, CustomDefinition<'a>>,
 }
 
-/// The definition of the objects of a resource or of lists of them.
+/// The definition of a resource's objects, or of their lists.
 struct CustomDefinition<'a> {
     published: &'a Arc<dyn Published>,
-    /// The name of the definition of the elements, if it is that of lists.
+    /// For a list, the name of the definition of its elements.
     element: Option<Text>,
 }
 
@@ -57,11 +57,11 @@ impl<'a> WithCustom<'a> {
     }
 }
 
-/// The definitions that those of custom resources refer to beside each other.
+/// The definitions that custom resources refer to.
 pub(crate) const REFERENCED: [&str; 2] =
     ["io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"];
 
-/// The definitions of one custom resource as JSON, with their names.
+/// Returns the definitions of a custom resource as JSON, with their names.
 pub(crate) fn shown(kinds: &dyn Kinds, resource: &ResourceDescription, version: OpenApiVersion) -> Vec<(Text, String)> {
     let Some(published) = &resource.published else { return Vec::new() };
     let object = (definition(resource, &resource.kind), published.object(version));
@@ -96,7 +96,7 @@ impl Definitions for WithCustom<'_> {
     }
 }
 
-/// The name of the definition of a kind of the resource: the parts of its group backwards, version and kind.
+/// Returns the name of the definition of a kind of the resource: its group reversed, version and kind.
 fn definition(resource: &ResourceDescription, kind: &str) -> Text {
     let group: Vec<&str> = resource.group.rsplit('.').collect();
     format!("{}.{}.{kind}", group.join("."), resource.version).into()
@@ -104,7 +104,7 @@ fn definition(resource: &ResourceDescription, kind: &str) -> Text {
 
 // === Paths ===
 
-/// The paths of the custom resources of one group version, in order.
+/// Returns the paths of the custom resources of one group version, in order.
 pub(crate) fn paths(kinds: &dyn Kinds, resources: &[Arc<ResourceDescription>]) -> Vec<Path> {
     let mut by_path = BTreeMap::new();
     for resource in resources {
@@ -119,10 +119,10 @@ struct Routes<'a> {
     by_path: &'a mut BTreeMap<String, Vec<Operation>>,
 }
 
-/// The path of operations, and their common parts.
+/// A path, and the common parts of its operations.
 struct Place<'a> {
     path: String,
-    /// With a capital; empty for the resource itself.
+    /// The capitalized subresource; empty for the resource itself.
     title: String,
     subresource: &'a str,
     parameters: Vec<Parameter>,
@@ -247,7 +247,7 @@ impl Routes<'_> {
         self.add(place, operation);
     }
 
-    /// An operation to be completed; `around` stands before and after the kind in its id.
+    /// Returns an operation to be completed; `around` are the parts of its id before and after the kind.
     fn operation(
         &self,
         place: &Place<'_>,

@@ -1,4 +1,4 @@
-//! The documents of version 3, and the paths that each of them shows.
+//! The documents of version 3, and their paths.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) enum Place {
     Custom(Text, Text),
 }
 
-/// All documents under the names they have in the index.
+/// Returns all documents with their names in the index.
 pub(crate) fn all(served: &Served) -> Vec<(String, Place)> {
     let mut all: Vec<(String, Place)> =
         [Place::OpenIdConfiguration, Place::KeySet, Place::Version, Place::Core, Place::Groups]
@@ -50,7 +50,7 @@ pub(crate) fn all(served: &Served) -> Vec<(String, Place)> {
 }
 
 impl Place {
-    /// The name in the index, which is also the path of what it describes.
+    /// Returns the name in the index, which is also the path of the resources.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::OpenIdConfiguration => ".well-known/openid-configuration".to_owned(),
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// Group and version, if the document is one's of built-in resources.
+    /// Returns the group and version of a document of built-in resources.
     pub(crate) fn scope(&self) -> Option<(&str, &str)> {
         match self {
             Self::GroupVersion(group, version) => Some((group, version)),
@@ -73,7 +73,7 @@ impl Place {
         }
     }
 
-    /// The resources that the document is about.
+    /// Returns the resources of the document.
     pub(crate) fn resources<'a>(&self, served: &'a Served) -> &'a [Arc<ResourceDescription>] {
         match self {
             Self::GroupVersion(group, version) | Self::Custom(group, version) => {
@@ -83,7 +83,7 @@ impl Place {
         }
     }
 
-    /// The paths of the document, in order.
+    /// Returns the paths of the document, in order.
     pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds) -> Vec<Path> {
         if let Self::Custom(..) = self {
             return custom::paths(kinds, self.resources(served));
@@ -139,7 +139,7 @@ impl Place {
     }
 }
 
-/// The resources that this server serves itself.
+/// Returns the resources of this server.
 pub(crate) fn resources(version: &ServedVersion) -> &[Arc<ResourceDescription>] {
     version.resources.own()
 }

@@ -1,7 +1,6 @@
-//! The protobuf form of a document: its JSON, transcoded on the way through, in the messages of gnostic.
+//! The protobuf form of a document: its JSON is transcoded to gnostic's messages as a stream.
 //!
-//! The messages of gnostic follow the documents member by member, so tables of names and numbers are all there is to
-//! know; see [`shapes`].
+//! These follow the documents member by member, so tables of names and numbers suffice; see [`shapes`].
 
 pub(crate) mod shapes;
 mod yaml;
@@ -27,26 +26,26 @@ pub(crate) enum Kind {
     Double,
     /// A message that holds the value as YAML.
     Any,
-    /// A message that holds a number, a truth value or a text (1, 2, 3).
+    /// A message with a number, a boolean or a string (1, 2, 3).
     Default,
     Message(&'static Shape),
-    /// A list, each element a field of its own.
+    /// A list, each element in a field of its own.
     Repeated(&'static Kind),
-    /// A message in which the field of this number repeats: name (1) and value (2).
+    /// A message with repeated fields of this number: name (1) and value (2).
     Named(u32, &'static Kind),
-    /// A message with nothing but this value, as the field of that number.
+    /// A message with only this value, in the field of that number.
     Wrapped(u32, &'static Kind),
-    /// A message with this value (1) or a truth value (2).
+    /// A message with this value (1) or a boolean (2).
     OrFlag(&'static Kind),
     /// A message with this structure (1) or with a reference (2).
     OrReference(&'static Shape),
-    /// A parameter of version 2: each place has a message of its own.
+    /// A parameter of version 2: each location has its own message.
     Parameter,
     /// A parameter of version 2, or a reference to one.
     ParameterOrReference,
 }
 
-/// The protobuf form of a JSON document.
+/// Transcodes a JSON document.
 pub(crate) fn transcode(json: &[u8], shape: &'static Shape) -> Result<Vec<u8>, serde_json::Error> {
     struct Document(&'static Shape);
     impl<'de> Visitor<'de> for Document {
@@ -63,7 +62,7 @@ pub(crate) fn transcode(json: &[u8], shape: &'static Shape) -> Result<Vec<u8>, s
     serde_json::Deserializer::from_slice(json).deserialize_map(Document(shape))
 }
 
-/// The content of a message of named values, from a JSON object.
+/// Transcodes a JSON object to the content of a message of named values.
 pub(crate) fn transcode_members(json: &[u8], kind: &'static Kind) -> Result<Vec<u8>, serde_json::Error> {
     struct Members(&'static Kind);
     impl<'de> Visitor<'de> for Members {
@@ -83,7 +82,7 @@ pub(crate) fn transcode_members(json: &[u8], kind: &'static Kind) -> Result<Vec<
     serde_json::Deserializer::from_slice(json).deserialize_map(Members(kind))
 }
 
-/// Returns the bytes before a message of this length.
+/// Returns the bytes of a field before a message of this length.
 pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
     let mut out = Vec::new();
     write_varint(u64::from(number) << 3 | 2, &mut out);
@@ -91,11 +90,11 @@ pub(crate) fn field_start(number: u32, length: usize) -> Vec<u8> {
     out
 }
 
-/// Puts a value into `out` as the field `number`.
+/// Writes a value to `out` as the field `number`.
 struct Put<'o> {
     number: u32,
     kind: &'static Kind,
-    /// True when a zero is written as well: for elements of lists, and for the one field of several that is set.
+    /// True if a zero is written, too: for elements of lists, and in a oneof.
     always: bool,
     out: &'o mut Vec<u8>,
 }
@@ -235,7 +234,7 @@ impl<'de> Visitor<'de> for Put<'_> {
     }
 }
 
-/// The content of a message in which the field of this number repeats: name (1) and value (2).
+/// Returns the content of a message with repeated fields of this number: name (1) and value (2).
 fn named<'de, A: MapAccess<'de>>(mut members: A, number: u32, kind: &'static Kind) -> Result<Vec<u8>, A::Error> {
     let mut content = Vec::new();
     while let Some(name) = members.next_key::<String>()? {
@@ -247,7 +246,7 @@ fn named<'de, A: MapAccess<'de>>(mut members: A, number: u32, kind: &'static Kin
     Ok(content)
 }
 
-/// The content of a message, fields by number. `first` is a member's name that was read already.
+/// Returns the content of a message, sorted by field number. `first` is a member's name that was already read.
 fn message<'de, A: MapAccess<'de>>(
     mut first: Option<String>,
     mut members: A,
@@ -281,7 +280,7 @@ fn message<'de, A: MapAccess<'de>>(
     Ok(fields.into_iter().flat_map(|(_, field)| field).collect())
 }
 
-/// A body (1), or something else (2): in header, form, query, path (1 to 4).
+/// Writes a body (1), or another parameter (2): in header, form, query, path (1 to 4).
 fn parameter(value: Value, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
     let place = value.get("in").and_then(Value::as_str).unwrap_or_default();
     let (number, shape) = match place {
@@ -337,7 +336,7 @@ fn write_varint(mut value: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// Fields stand in the order of their numbers, zero values are left out, and whatever has no field goes as YAML.
+    /// Fields are sorted by number, zero values are omitted, and members without a field are YAML.
     #[test]
     fn small_documents() {
         for (shape, json, want) in [

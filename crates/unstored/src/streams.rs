@@ -1,5 +1,5 @@
-//! Streams between clients and the containers of a pod, by way of the kubelet of its node: logs, exec, attach and
-//! port-forward. Here is decided who may, which kubelet, and in which protocol; `binnacle-proxy` moves the bytes.
+//! Streams between clients and the containers of a pod, through the kubelet of its node: logs, exec, attach and
+//! port-forward. These handlers authorize, and choose the kubelet and the protocol; `binnacle-proxy` copies the bytes.
 
 mod container;
 mod log;

@@ -1,4 +1,4 @@
-//! The messages of gnostic's OpenAPIv2 and OpenAPIv3, as far as documents of a Kubernetes server reach.
+//! The messages of gnostic's OpenAPIv2 and OpenAPIv3 that documents of a Kubernetes server need.
 
 use super::{Kind, Shape};
 
@@ -12,7 +12,7 @@ const SECURITY: Kind = Kind::Repeated(&Kind::Named(1, &Kind::Wrapped(1, &TEXTS))
 /// The paths of a document of version 2, and the number of their field.
 pub(crate) const V2_PATHS: Kind = Kind::Named(2, &Kind::Message(&V2_PATH));
 pub(crate) const V2_PATHS_NUMBER: u32 = 8;
-/// The same of its definitions.
+/// The definitions of a document of version 2, and the number of their field.
 pub(crate) const V2_DEFINITIONS: Kind = Kind::Named(1, &Kind::Message(&V2_SCHEMA));
 pub(crate) const V2_DEFINITIONS_NUMBER: u32 = 9;
 
@@ -81,7 +81,7 @@ pub(super) static BODY_PARAMETER: Shape = Shape {
     extensions: 6,
 };
 
-/// In a query or a form, where a value may be empty.
+/// In a query or a form: a value may be empty.
 pub(super) static QUERY_PARAMETER: Shape = Shape {
     members: &[
         ("required", 1, Kind::Flag),
@@ -145,7 +145,7 @@ static V2_SCHEMA: Shape = Shape {
     extensions: 31,
 };
 
-/// The only scheme that these documents name.
+/// The only scheme in these documents.
 static V2_API_KEY: Shape = Shape {
     members: &[("type", 1, Kind::Text), ("name", 2, Kind::Text), ("in", 3, Kind::Text), ("description", 4, Kind::Text)],
     extensions: 5,

@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value};
 
 use super::format::{go_print, go_print_object, go_string, go_type};
 
-/// Displays itself as kube-apiserver does; [`StrategicError::to_status`] is what it answers.
+/// An error, which displays kube-apiserver's text; [`StrategicError::to_status`] is the response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StrategicError {
@@ -15,9 +15,9 @@ pub struct StrategicError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A directive that is malformed: 400.
+    /// A malformed directive: 400.
     Format,
-    /// 422, the reason kept back.
+    /// 422, without the reason.
     Unprocessable,
     /// Any other error: 500.
     Other,

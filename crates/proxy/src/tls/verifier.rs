@@ -24,7 +24,7 @@ pub(super) struct Verifier {
 
 enum Trust {
     Anybody,
-    /// Certificates that somebody knows.
+    /// Certificates that a callback accepts.
     Known(Known),
     Signed {
         signed: Arc<WebPkiServerVerifier>,
@@ -74,7 +74,7 @@ impl Verifier {
         Ok(Arc::new(Self { trust: Trust::Signed { signed, itself }, algorithms }))
     }
 
-    /// True for a certificate of the bundle, for its names and its time.
+    /// Returns true for a certificate of the bundle itself that is valid now and for the name.
     fn is_itself(
         &self,
         certificate: &CertificateDer<'_>,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::tls::bundle_verifier;
 
-    /// A certificate that signed itself is believed where it stands in the bundle, for its names and its time.
+    /// A self-signed certificate in the bundle is accepted, for its names while it is valid.
     #[test]
     fn certificates_that_sign_themselves() {
         let make = |is_authority: bool| {

@@ -1,4 +1,4 @@
-//! Stores on an etcd of the test's own.
+//! Stores on a test's own etcd.
 
 use binnacle_store::prefix_range;
 use binnacle_store_etcd::{EtcdStore, Metrics, Options, TlsPaths, WatchLimits};

@@ -1,6 +1,6 @@
-//! Binding a pod to a node: what a scheduler sends, to the pod's own path or to the collection of bindings.
+//! Bindings of pods to nodes, which a scheduler sends to the pod's own path or to the collection of bindings.
 //!
-//! It goes past the rules for updates of pods, as its own are stricter: only a pod that is waiting for a node is bound.
+//! They bypass the rules for updates of pods, as their own are stricter: only a pod without a node can be bound.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Binding {
         Self { kind: Kind { keeps_uid: true, ..KIND }, resources, admission }
     }
 
-    /// `POST .../bindings`: the binding's name is the pod's, and its uid says nothing.
+    /// `POST .../bindings`: the binding's name is the pod's, and its uid is ignored.
     pub(crate) fn collection(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
         Self { kind: KIND, resources, admission }
     }
@@ -68,7 +68,7 @@ fn validate(binding: &Value) -> FieldErrors {
     errors
 }
 
-/// Writes the node into the pod.
+/// Writes the node to the pod.
 async fn assign(pods: &Resource, context: &Context, binding: &Value) -> Result<(), Status> {
     let name = object::name(binding);
     let now = rfc3339(context.now);
@@ -107,7 +107,7 @@ fn bind(pod: &mut Value, binding: &Value, now: &str) {
         }
     }
     let status = pod.make_at(&["status"]);
-    // A hint where the pod might go says nothing once it has gone.
+    // The nominated node does not matter after the binding.
     status.remove("nominatedNodeName");
     let scheduled: Object = [("type", "PodScheduled"), ("status", "True")].into_iter().collect();
     conditions::set(status, scheduled, now);

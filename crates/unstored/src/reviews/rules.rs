@@ -1,4 +1,4 @@
-//! SelfSubjectRulesReview: all that the caller may do in a namespace, as far as that can be listed.
+//! SelfSubjectRulesReview: the actions that the caller may do in a namespace, as far as they can be listed.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! The options of exec, attach and port-forward, as they stand in the query.
+//! The options of exec, attach and port-forward in the query.
 
 use binnacle_meta::{Status, go_quote};
 use binnacle_proxy::encode_query;
 use binnacle_request::Query;
 use binnacle_schema::{Object, Value};
 
-/// `PodExecOptions`, `PodAttachOptions`, `PodPortForwardOptions`: what does not belong to a kind stays empty.
+/// `PodExecOptions`, `PodAttachOptions` or `PodPortForwardOptions`; fields of the other kinds are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) stdin: bool,
@@ -60,7 +60,7 @@ impl Options {
         encode(&pairs)
     }
 
-    /// As an object, for admission.
+    /// Returns the options as an object, for admission.
     pub(super) fn object(&self, kind: &str) -> Value {
         let mut object = Object::new();
         object.insert("kind", kind);
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// A query string, sorted by key, with what introduces it; nothing for no pairs.
+/// Returns a query string with its `?`, sorted by key; empty without pairs.
 pub(super) fn encode(pairs: &[(&str, String)]) -> String {
     encode_query(pairs.iter().map(|(key, value)| (*key, value.as_str())).collect())
 }

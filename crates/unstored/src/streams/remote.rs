@@ -1,4 +1,4 @@
-//! `exec`, `attach` and `portforward`: a client's connection, upgraded, becomes one to the kubelet.
+//! `exec`, `attach` and `portforward`: a client's upgraded connection is connected to the kubelet.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Remote {
         self.stream(request, kubelet, path_and_query, &options).await
     }
 
-    /// Returns the kubelet of the session, and the path there.
+    /// Returns the kubelet of the session, and the path of its request.
     async fn locate(&self, info: &RequestInfo, options: &Options) -> Result<(Kubelet, String), Status> {
         let pod = self.nodes.pod(info).await?;
         let container = match self.session {
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// The first segment of the kubelet's path.
+    /// Returns the first segment of the kubelet's path.
     fn path(self) -> &'static str {
         match self {
             Self::Exec => "exec",
