@@ -12,7 +12,7 @@ use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
 use binnacle_store::{Store, prefix_range, unfinished_migration_key};
 use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
-use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, TlsPaths};
+use binnacle_store_etcd::{EtcdOptions, EtcdStore, KeyOwner, Metrics, TlsPaths};
 use prometheus::Registry;
 use tokio::sync::Notify;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use binnacle_registry::ROOT;
 use binnacle_store::{Store, prefix_range};
 use binnacle_store_embedded::{OfflineStore, is_store};
-use binnacle_store_etcd::{ADMIN_SOCKET, EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
+use binnacle_store_etcd::{ADMIN_SOCKET, EtcdOptions, EtcdStore, Metrics, TlsPaths};
 use bytes::Bytes;
 use tokio::net::UnixStream;
 

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha512};
 use crate::accept::{Form, Wanted, negotiate};
 use crate::custom::WithCustom;
 use crate::definitions::BuiltIn;
-use crate::documents::{self, Place};
+use crate::documents::{self, DocumentName};
 use crate::gzip;
 use crate::json::Json;
 use crate::others::{self, Others};
@@ -87,7 +87,7 @@ pub struct Document {
 /// A document of version 3.
 #[derive(Debug)]
 struct Slot {
-    place: Place,
+    place: DocumentName,
     hash: OnceLock<String>,
     json: OnceLock<Bytes>,
     /// `None` if the document has no such form.
@@ -116,7 +116,7 @@ impl OpenApi {
     /// Returns the documents of another snapshot; those with the same resources are reused.
     #[must_use]
     pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
-        let same = |slot: &Slot, place: &Place| {
+        let same = |slot: &Slot, place: &DocumentName| {
             let (before, now) = (slot.place.resources(&self.served), place.resources(&served));
             slot.place == *place && before.len() == now.len() && before.iter().zip(now).all(|(a, b)| Arc::ptr_eq(a, b))
         };
@@ -233,7 +233,7 @@ impl OpenApi {
     }
 
     fn make_v2(&self) -> v2::Document {
-        let own = self.v3.values().filter(|slot| !matches!(slot.place, Place::Custom(..)));
+        let own = self.v3.values().filter(|slot| !matches!(slot.place, DocumentName::Custom(..)));
         let paths = |slot: &Slot| Arc::new(v2::path_parts(slot.place.paths(&self.served, &*self.kinds)));
         let own: Vec<Arc<PathParts>> = own.map(|slot| slot.v2.get_or_init(|| paths(slot)).clone()).collect();
         let custom = custom_resources(&self.v3, &self.served).filter_map(|known| self.custom.get(&address(known)));
@@ -276,10 +276,10 @@ impl OpenApi {
         json.into_bytes().into()
     }
 
-    fn make_v3(&self, place: &Place) -> Bytes {
+    fn make_v3(&self, place: &DocumentName) -> Bytes {
         let paths = place.paths(&self.served, &*self.kinds);
         let built_in = BuiltIn::new(&*self.kinds, place.scope());
-        if let Place::Custom(..) = place {
+        if let DocumentName::Custom(..) = place {
             let definitions = WithCustom::new(built_in.for_custom(), &*self.kinds, place.resources(&self.served));
             return v3::document(&paths, &definitions, true).into();
         }
@@ -288,7 +288,7 @@ impl OpenApi {
 }
 
 impl Slot {
-    fn new(place: Place) -> Arc<Self> {
+    fn new(place: DocumentName) -> Arc<Self> {
         let (hash, json, protobuf, v2) = Default::default();
         Arc::new(Self { place, hash, json, protobuf, v2 })
     }
@@ -299,7 +299,7 @@ fn custom_resources<'s>(
     slots: &'s BTreeMap<String, Arc<Slot>>,
     served: &'s Served,
 ) -> impl Iterator<Item = &'s Arc<ResourceDescription>> {
-    let custom = slots.values().filter(|slot| matches!(slot.place, Place::Custom(..)));
+    let custom = slots.values().filter(|slot| matches!(slot.place, DocumentName::Custom(..)));
     custom.flat_map(|slot| slot.place.resources(served)).filter(|resource| resource.published.is_some())
 }
 

@@ -120,7 +120,7 @@ struct Routes<'a> {
 }
 
 /// A path, and the common parts of its operations.
-struct Place<'a> {
+struct CustomPath<'a> {
     path: String,
     /// The capitalized subresource; empty for the resource itself.
     title: String,
@@ -134,7 +134,7 @@ impl Routes<'_> {
     fn add_all(&mut self) {
         let resource = self.resource;
         let root = routes::root(&resource.group, &resource.version);
-        let place = |path: String, parameters: Vec<Parameter>| Place {
+        let place = |path: String, parameters: Vec<Parameter>| CustomPath {
             path,
             title: String::new(),
             subresource: "",
@@ -168,7 +168,7 @@ impl Routes<'_> {
                     message.map(|message| message.name.clone()).unwrap_or_default()
                 }
             };
-            self.item(&Place {
+            self.item(&CustomPath {
                 path: format!("{}/{}", item.path, subresource.name),
                 title: title(&subresource.name),
                 subresource: &subresource.name,
@@ -178,7 +178,7 @@ impl Routes<'_> {
         }
     }
 
-    fn list(&mut self, place: &Place<'_>, namespaced: bool, suffix: &str) {
+    fn list(&mut self, place: &CustomPath<'_>, namespaced: bool, suffix: &str) {
         let description = format!("list objects of kind {}", self.resource.kind);
         let mut operation = self.operation(place, "list", "list", ["", suffix], namespaced, description);
         operation.parameters.extend(self.options("ListOptions"));
@@ -187,7 +187,7 @@ impl Routes<'_> {
         self.add(place, operation);
     }
 
-    fn collection(&mut self, place: &Place<'_>) {
+    fn collection(&mut self, place: &CustomPath<'_>) {
         let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
         self.list(place, namespaced, "");
 
@@ -209,7 +209,7 @@ impl Routes<'_> {
     }
 
     /// Adds the operations on one object, or on one of its subresources.
-    fn item(&mut self, place: &Place<'_>) {
+    fn item(&mut self, place: &CustomPath<'_>) {
         let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
         let object = match place.subresource {
             "" => format!("the specified {kind}"),
@@ -237,7 +237,7 @@ impl Routes<'_> {
         self.add(place, operation);
     }
 
-    fn delete(&mut self, place: &Place<'_>) {
+    fn delete(&mut self, place: &CustomPath<'_>) {
         let (kind, namespaced) = (&self.resource.kind, self.resource.namespaced);
         let description = format!("delete{}{kind}", article(kind));
         let mut operation = self.operation(place, "delete", "delete", ["", ""], namespaced, description);
@@ -250,7 +250,7 @@ impl Routes<'_> {
     /// Returns an operation to be completed; `around` are the parts of its id before and after the kind.
     fn operation(
         &self,
-        place: &Place<'_>,
+        place: &CustomPath<'_>,
         verb: &'static str,
         action: &'static str,
         around: [&str; 2],
@@ -286,12 +286,12 @@ impl Routes<'_> {
         parameters::of_options(self.kinds, "", "v1", kind, &[])
     }
 
-    fn add(&mut self, place: &Place<'_>, operation: Operation) {
+    fn add(&mut self, place: &CustomPath<'_>, operation: Operation) {
         self.by_path.entry(place.path.clone()).or_default().push(operation);
     }
 }
 
-impl Place<'_> {
+impl CustomPath<'_> {
     fn body(&self) -> Body {
         Body { definition: self.definition.clone(), required: true }
     }

@@ -12,7 +12,7 @@ use crate::routes::{self, OBJECTS};
 
 /// A document of version 3.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum DocumentName {
     OpenIdConfiguration,
     KeySet,
     /// `/version`.
@@ -28,28 +28,33 @@ pub(crate) enum Place {
 }
 
 /// Returns all documents with their names in the index.
-pub(crate) fn all(served: &Served) -> Vec<(String, Place)> {
-    let mut all: Vec<(String, Place)> =
-        [Place::OpenIdConfiguration, Place::KeySet, Place::Version, Place::Core, Place::Groups]
-            .map(|place| (place.name(), place))
-            .into();
+pub(crate) fn all(served: &Served) -> Vec<(String, DocumentName)> {
+    let mut all: Vec<(String, DocumentName)> = [
+        DocumentName::OpenIdConfiguration,
+        DocumentName::KeySet,
+        DocumentName::Version,
+        DocumentName::Core,
+        DocumentName::Groups,
+    ]
+    .map(|place| (place.name(), place))
+    .into();
     for group in served.groups() {
         let built_in = group.versions.iter().filter(|version| matches!(version.resources, Resources::BuiltIn(_)));
         let versions: Vec<_> =
-            built_in.map(|version| Place::GroupVersion(group.name.clone(), version.version.clone())).collect();
-        let whole = (!versions.is_empty() && !group.name.is_empty()).then(|| Place::Group(group.name.clone()));
+            built_in.map(|version| DocumentName::GroupVersion(group.name.clone(), version.version.clone())).collect();
+        let whole = (!versions.is_empty() && !group.name.is_empty()).then(|| DocumentName::Group(group.name.clone()));
         let custom = group
             .versions
             .iter()
             .filter(|version| matches!(&version.resources, Resources::Custom(resources) if !resources.is_empty()));
-        let custom = custom.map(|version| Place::Custom(group.name.clone(), version.version.clone()));
+        let custom = custom.map(|version| DocumentName::Custom(group.name.clone(), version.version.clone()));
         all.extend(whole.into_iter().chain(versions).chain(custom).map(|place| (place.name(), place)));
     }
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     all
 }
 
-impl Place {
+impl DocumentName {
     /// Returns the name in the index, which is also the path of the resources.
     pub(crate) fn name(&self) -> String {
         match self {

@@ -46,7 +46,7 @@ pub(crate) enum Method {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Parameter {
     pub(crate) name: Text,
-    pub(crate) place: Place,
+    pub(crate) place: ParameterLocation,
     /// The JSON type.
     pub(crate) ty: &'static str,
     pub(crate) description: Cow<'static, str>,
@@ -56,7 +56,7 @@ pub(crate) struct Parameter {
 
 /// The location of a parameter, in the order of parameters with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Place {
+pub(crate) enum ParameterLocation {
     /// Always required.
     Path,
     Query,
@@ -139,7 +139,7 @@ impl Parameter {
     }
 }
 
-impl Place {
+impl ParameterLocation {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Path => "path",

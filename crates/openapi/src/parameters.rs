@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 use binnacle_schema::{Field, Ty};
 use binnacle_scheme::Kinds;
 
-use crate::operation::{Parameter, Place};
+use crate::operation::{Parameter, ParameterLocation};
 use crate::words;
 
 /// Returns the parameters of an options kind: its scalar fields, except those in `except`.
@@ -15,7 +15,7 @@ pub(crate) fn of_options(kinds: &dyn Kinds, group: &str, version: &str, kind: &s
     let of_field = |field: &Field| {
         Some(Parameter {
             name: field.name.clone(),
-            place: Place::Query,
+            place: ParameterLocation::Query,
             ty: json_type(&field.ty)?,
             description: words::field(&message.name, &field.name).unwrap_or_default().into(),
             shared_name: words::shared_name(kind, &field.name),
@@ -34,7 +34,7 @@ pub(crate) fn pretty() -> Parameter {
                        indicates a browser or command-line HTTP tool (curl and wget).";
     Parameter {
         name: Text::new_static("pretty"),
-        place: Place::Query,
+        place: ParameterLocation::Query,
         ty: "string",
         description: description.into(),
         shared_name: None,
@@ -54,7 +54,13 @@ pub(crate) fn path() -> Parameter {
 }
 
 fn in_path(name: &'static str, description: Cow<'static, str>) -> Parameter {
-    Parameter { name: Text::new_static(name), place: Place::Path, ty: "string", description, shared_name: None }
+    Parameter {
+        name: Text::new_static(name),
+        place: ParameterLocation::Path,
+        ty: "string",
+        description,
+        shared_name: None,
+    }
 }
 
 /// Returns the JSON type of a parameter. A list is a repeated parameter of its element type; structs and times are no

@@ -60,7 +60,7 @@ struct Routes<'a> {
 }
 
 /// A resource or subresource at one of its paths.
-struct Place<'a> {
+struct RoutePath<'a> {
     /// The path below the root.
     path: String,
     parameters: Vec<Parameter>,
@@ -88,7 +88,7 @@ impl Routes<'_> {
         named.push(parameters::name(&resource.kind));
 
         let (kind, kinds) = (resource.group_version_kind(), self.kinds);
-        let place = |path: &str, parameters: &[Parameter]| Place {
+        let place = |path: &str, parameters: &[Parameter]| RoutePath {
             path: path.to_owned(),
             parameters: parameters.to_vec(),
             definition: definition(kinds, &kind),
@@ -115,7 +115,7 @@ impl Routes<'_> {
         if resource.namespaced {
             let reading = [Verb::List, Verb::Watch].into_iter().filter(|verb| verbs.contains(*verb));
             let everywhere = Verbs::of(&reading.collect::<Vec<_>>());
-            let all = |path: &str| Place { namespaced: false, suffix: "ForAllNamespaces", ..place(path, &[]) };
+            let all = |path: &str| RoutePath { namespaced: false, suffix: "ForAllNamespaces", ..place(path, &[]) };
             self.collection(&all(&resource.plural), everywhere, &list);
         }
     }
@@ -123,7 +123,7 @@ impl Routes<'_> {
     fn subresource(&mut self, resource: &ResourceDescription, subresource: &SubresourceDescription) {
         let scope = if resource.namespaced { "namespaces/{namespace}/" } else { "" };
         let kind = subresource.group_version_kind(resource);
-        let mut place = Place {
+        let mut place = RoutePath {
             path: format!("{scope}{}/{{name}}/{}", resource.plural, subresource.name),
             parameters: resource.namespaced.then(parameters::namespace).into_iter().collect(),
             definition: definition(self.kinds, &kind),
@@ -165,7 +165,7 @@ impl Routes<'_> {
     }
 
     /// Adds the operations on many objects, or to create one.
-    fn collection(&mut self, place: &Place<'_>, verbs: Verbs, list: &Content) {
+    fn collection(&mut self, place: &RoutePath<'_>, verbs: Verbs, list: &Content) {
         let noun = place.noun;
         let watched = verbs.contains(Verb::Watch);
         if verbs.contains(Verb::List) {
@@ -206,7 +206,7 @@ impl Routes<'_> {
             self.add(place, operation);
         }
         if watched && verbs.contains(Verb::List) {
-            let watch = Place {
+            let watch = RoutePath {
                 path: format!("watch/{}", place.path),
                 parameters: place.parameters.clone(),
                 kind: place.kind.clone(),
@@ -218,7 +218,7 @@ impl Routes<'_> {
     }
 
     /// Adds the operations on one object, or on one of its subresources.
-    fn item(&mut self, place: &Place<'_>, verbs: Verbs, returns_deleted: bool) {
+    fn item(&mut self, place: &RoutePath<'_>, verbs: Verbs, returns_deleted: bool) {
         let (noun, content) = (place.noun, place.content());
         let object = match place.subresource {
             "" => format!("the specified {noun}"),
@@ -262,7 +262,7 @@ impl Routes<'_> {
     }
 
     /// Adds the deprecated watch paths: `watch` for one object, `watchlist` for many.
-    fn watch(&mut self, place: &Place<'_>, action: &'static str) {
+    fn watch(&mut self, place: &RoutePath<'_>, action: &'static str) {
         let noun = place.noun;
         let (list, description) = if action == "watchlist" {
             let instead = "deprecated: use the 'watch' parameter with a list operation instead.";
@@ -280,7 +280,7 @@ impl Routes<'_> {
         self.add(place, Operation { produces: OBJECTS_AND_STREAMS, responses, ..operation });
     }
 
-    fn connect(&mut self, place: &Place<'_>, verbs: Verbs) {
+    fn connect(&mut self, place: &RoutePath<'_>, verbs: Verbs) {
         let GroupVersionKind { group, version, kind } = &place.kind;
         let options = parameters::of_options(self.kinds, group, version, kind, &[]);
         for method in connect_methods(verbs) {
@@ -296,12 +296,12 @@ impl Routes<'_> {
         }
     }
 
-    fn add(&mut self, place: &Place<'_>, operation: Operation) {
+    fn add(&mut self, place: &RoutePath<'_>, operation: Operation) {
         self.by_path.entry(format!("{}/{}", self.root, place.path)).or_default().push(operation);
     }
 }
 
-impl Place<'_> {
+impl RoutePath<'_> {
     /// Returns an operation at this place, to be completed. `before` is the part of its id between group version and
     /// kind.
     fn operation(&self, root: &str, verb: &'static str, before: &str, description: String) -> Operation {

@@ -16,7 +16,7 @@ use crate::TITLE;
 use crate::custom;
 use crate::definitions::{BuiltIn, Definitions, Dialect, reachable};
 use crate::json::Json;
-use crate::operation::{Body, Content, Operation, Parameter, Path, Place};
+use crate::operation::{Body, Content, Operation, Parameter, ParameterLocation, Path};
 use crate::parts::{Chunks, PackedRuns, Part, PathParts, Section};
 use crate::protobuf::{self, shapes};
 
@@ -314,7 +314,7 @@ fn write_parameter(parameter: &Parameter, json: &mut Json) {
         }
         json.text_member("name", &parameter.name);
         json.text_member("in", parameter.place.as_str());
-        if parameter.place == Place::Path {
+        if parameter.place == ParameterLocation::Path {
             json.true_member("required");
         }
     });
@@ -394,7 +394,7 @@ fn write_reference(name: &str, json: &mut Json) {
 /// detect features.
 fn is_shared(parameter: &Parameter) -> bool {
     let name = parameter.name.as_str();
-    name != "name" && !(parameter.place == Place::Query && matches!(name, "fieldValidation" | "dryRun"))
+    name != "name" && !(parameter.place == ParameterLocation::Query && matches!(name, "fieldValidation" | "dryRun"))
 }
 
 /// Returns the name of a shared parameter: its own and eight characters of FNV-1 of its JSON.

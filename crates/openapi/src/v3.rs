@@ -4,7 +4,7 @@ use binnacle_meta::GroupVersionKind;
 
 use crate::definitions::{Definitions, Dialect, reachable};
 use crate::json::Json;
-use crate::operation::{Content, Operation, Parameter, Path, Place};
+use crate::operation::{Content, Operation, Parameter, ParameterLocation, Path};
 use crate::{CUSTOM_TITLE, TITLE};
 
 /// Returns the document of these paths; `custom` for custom resources, whose documents lack authentication.
@@ -98,7 +98,7 @@ fn write_parameters(parameters: &[Parameter], json: &mut Json) {
                 if !parameter.description.is_empty() {
                     json.text_member("description", &parameter.description);
                 }
-                if parameter.place == Place::Path {
+                if parameter.place == ParameterLocation::Path {
                     json.true_member("required");
                 }
                 json.name("schema").object(|json| {

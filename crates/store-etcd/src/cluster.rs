@@ -16,7 +16,7 @@ use tonic_prost::ProstCodec;
 use crate::api::{StatusRequest, StatusResponse, path};
 use crate::connector::{channel, tls_config};
 use crate::error::Failure;
-use crate::options::{ConnectError, Options};
+use crate::options::{ConnectError, EtcdOptions};
 
 /// All members, called in turn.
 pub(crate) struct Cluster {
@@ -56,7 +56,7 @@ const MAX_ANSWER: usize = i32::MAX as usize;
 
 impl Cluster {
     /// Does not connect yet.
-    pub(crate) fn new(options: &Options) -> Result<Self, ConnectError> {
+    pub(crate) fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
         if options.endpoints.is_empty() {
             return Err(ConnectError::NoEndpoint);
         }

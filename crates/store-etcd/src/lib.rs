@@ -22,7 +22,7 @@ pub const ADMIN_SOCKET: &str = "admin.sock";
 
 pub use hub::WatchLimits;
 pub use metrics::{KeyOwner, Metrics};
-pub use options::{ConnectError, Options, TlsPaths};
+pub use options::{ConnectError, EtcdOptions, TlsPaths};
 pub use sequence::Sequence;
 pub use serve::serve;
 pub use store::EtcdStore;

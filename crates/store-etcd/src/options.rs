@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 
 /// The options of a store.
 #[derive(Clone)]
-pub struct Options {
+pub struct EtcdOptions {
     /// The members' client URLs: `http://host:port`, `https://host:port`, `unix:///path`, or `host:port`.
     pub endpoints: Vec<String>,
     pub tls: TlsPaths,

@@ -19,7 +19,7 @@ use crate::cluster::{Call, Cluster};
 use crate::error::Failure;
 use crate::hub::{Hub, QUICK_READ, WatchLimits};
 use crate::metrics::Metrics;
-use crate::options::{ConnectError, Options};
+use crate::options::{ConnectError, EtcdOptions};
 use crate::stream::{Ended, first_key, key_value, unsigned};
 use crate::watcher::{Control, Feed, Watcher};
 
@@ -49,12 +49,12 @@ const REVOKE: Call = Call { path: path::LEASE_REVOKE, repeatable: false, patienc
 
 impl EtcdStore {
     /// Makes a store of a cluster, without connecting to it.
-    pub fn new(options: &Options) -> Result<Self, ConnectError> {
+    pub fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
         Self::with_limits(options, WatchLimits::default())
     }
 
     /// As [`EtcdStore::new`], with other limits on the memory of watches.
-    pub fn with_limits(options: &Options, limits: WatchLimits) -> Result<Self, ConnectError> {
+    pub fn with_limits(options: &EtcdOptions, limits: WatchLimits) -> Result<Self, ConnectError> {
         let cluster = Cluster::new(options)?;
         let (watched, metrics) = (options.watched.clone(), options.metrics.clone());
         let health_key = Bytes::from([watched.start.as_ref(), b"health"].concat());

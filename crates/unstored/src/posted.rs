@@ -16,7 +16,7 @@ use binnacle_schema::{Message, Value, defaults, json, proto, yaml};
 
 /// The kind of a path's objects.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind {
+pub(crate) struct ExpectedKind {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
     pub(crate) kind: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct Kind {
     pub(crate) set_defaults: fn(&mut Value),
 }
 
-impl Kind {
+impl ExpectedKind {
     pub(crate) const fn new(group: &'static str, version: &'static str, kind: &'static str) -> Self {
         Self { group, version, kind, also: &[], keeps_uid: false, set_defaults: |_| {} }
     }
@@ -52,7 +52,11 @@ pub(crate) struct PostedObject {
 
 impl PostedObject {
     /// Reads the body of a call and runs mutating admission.
-    pub(crate) async fn read(call: UnstoredCall, kind: &Kind, admission: &Arc<dyn Admission>) -> Result<Self, Status> {
+    pub(crate) async fn read(
+        call: UnstoredCall,
+        kind: &ExpectedKind,
+        admission: &Arc<dyn Admission>,
+    ) -> Result<Self, Status> {
         let UnstoredCall { mut request, output, warnings, .. } = call;
         let encoding = input_encoding(request.header("content-type"))?;
         let bytes = read_body(&mut request).await?;

@@ -12,5 +12,5 @@ mod remote;
 pub(crate) use log::Log;
 pub(crate) use metrics::StreamMetrics;
 pub(crate) use node::Nodes;
-pub(crate) use options::Options;
+pub(crate) use options::StreamOptions;
 pub(crate) use remote::{Remote, Session};

@@ -13,9 +13,9 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Value, value};
 use serde_json::{Map, json};
 
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind {
+const KIND: ExpectedKind = ExpectedKind {
     keeps_uid: true,
     set_defaults: |request| {
         let seconds = request.int_at(&["spec", "expirationSeconds"]);
@@ -23,7 +23,7 @@ const KIND: Kind = Kind {
             request.make_at(&["spec"]).insert("expirationSeconds", DEFAULT_SECONDS);
         }
     },
-    ..Kind::new("authentication.k8s.io", "v1", "TokenRequest")
+    ..ExpectedKind::new("authentication.k8s.io", "v1", "TokenRequest")
 };
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;

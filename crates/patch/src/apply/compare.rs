@@ -8,7 +8,7 @@ use binnacle_schema::{Object, Ty, Value};
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
 use super::set::{Node, Set};
-use super::shape::{Kind, Relation, Shape, zero};
+use super::shape::{Relation, Shape, ValueShape, zero};
 use crate::order::same;
 
 /// The fields in which an object differs from an earlier one.
@@ -167,17 +167,17 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
 
 /// Compares values without a schema: each side is of the kind of its value, and a change of kind is a change of both.
 fn compare_deduced(old: Option<&Value>, new: Option<&Value>) -> Result<Difference, SchemaErrors> {
-    let as_kind = |kind: Kind| match kind {
-        Kind::Map | Kind::Any => {
+    let as_kind = |kind: ValueShape| match kind {
+        ValueShape::Map | ValueShape::Any => {
             let (old_members, new_members) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
             if old_members.is_none_or(Object::is_empty) && new_members.is_none_or(Object::is_empty) {
                 return Ok(leaf(old, new));
             }
             compare_members(Shape::Deduced, old_members, new_members, Level::Below)
         }
-        Kind::Scalar | Kind::List => Ok(leaf(old, new)),
+        ValueShape::Scalar | ValueShape::List => Ok(leaf(old, new)),
     };
-    match (old.map(Kind::of), new.map(Kind::of)) {
+    match (old.map(ValueShape::of), new.map(ValueShape::of)) {
         (None, None) => Ok(Difference::default()),
         (Some(kind), None) | (None, Some(kind)) => as_kind(kind),
         (Some(old), Some(new)) if old == new => as_kind(new),

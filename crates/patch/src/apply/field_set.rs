@@ -6,7 +6,7 @@ use binnacle_schema::{Object, Ty, Value};
 
 use super::element::PathElement;
 use super::set::{Node, Set};
-use super::shape::{Kind, Relation, Shape};
+use super::shape::{Relation, Shape, ValueShape};
 
 /// Returns every leaf, every element of a list map or set and every member of a map. The value has been validated.
 pub(super) fn of_value(shape: Shape<'_>, value: &Value) -> Set {
@@ -17,9 +17,9 @@ pub(super) fn of_value(shape: Shape<'_>, value: &Value) -> Set {
 fn below(shape: Shape<'_>, value: &Value) -> (bool, Set) {
     match shape {
         shape if shape.is_leaf() => (true, Set::default()),
-        Shape::Deduced => match Kind::of(value) {
-            Kind::Scalar | Kind::List => (true, Set::default()),
-            Kind::Map | Kind::Any => (false, members(shape, value.as_object())),
+        Shape::Deduced => match ValueShape::of(value) {
+            ValueShape::Scalar | ValueShape::List => (true, Set::default()),
+            ValueShape::Map | ValueShape::Any => (false, members(shape, value.as_object())),
         },
         Shape::List { element, relation } => (false, elements(element, relation, value.as_list().unwrap_or_default())),
         _ => (false, members(shape, value.as_object())),

@@ -7,7 +7,7 @@ use binnacle_schema::{Object, Ty, Value, json};
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
 use super::set::Set;
-use super::shape::{Kind, Relation, Shape};
+use super::shape::{Relation, Shape, ValueShape};
 
 /// Merges the values of `config` into `live`; `None` if nothing is left.
 pub(super) fn merge(
@@ -17,7 +17,9 @@ pub(super) fn merge(
 ) -> Result<Option<Value>, SchemaErrors> {
     // Without a schema, the configuration's value decides; lists and scalars replace.
     let leaf = match shape {
-        Shape::Deduced => matches!(config.or(live).map(Kind::of), Some(Kind::Scalar | Kind::List) | None),
+        Shape::Deduced => {
+            matches!(config.or(live).map(ValueShape::of), Some(ValueShape::Scalar | ValueShape::List) | None)
+        }
         _ => shape.is_leaf(),
     };
     let empty = |value: Option<&Value>| match value {

@@ -39,7 +39,7 @@ pub(super) enum Relation<'s> {
 
 /// The kind of a value without a fixed shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueShape {
     Scalar,
     List,
     Map,
@@ -180,7 +180,7 @@ fn default(field: &Field) -> Option<Value> {
     }
 }
 
-impl Kind {
+impl ValueShape {
     pub(super) fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::Any,

@@ -8,7 +8,7 @@ use crate::strategic::go_print;
 
 use super::element::PathElement;
 use super::schema_error::SchemaErrors;
-use super::shape::{Kind, Relation, Shape};
+use super::shape::{Relation, Shape, ValueShape};
 
 /// Checks types, keys of list maps, duplicates, and that all fields are known.
 pub(super) fn validate(shape: Shape<'_>, value: &Value) -> Result<(), SchemaErrors> {
@@ -86,7 +86,7 @@ fn check_items(
 }
 
 fn wrong_scalar(ty: &Ty, value: &Value) -> Option<String> {
-    let kind = Kind::of(value);
+    let kind = ValueShape::of(value);
     match ty {
         Ty::String | Ty::Bytes | Ty::Duration => (!matches!(value, Value::Str(_)))
             .then(|| format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))),
@@ -97,7 +97,7 @@ fn wrong_scalar(ty: &Ty, value: &Value) -> Option<String> {
             .then(|| format!("expected numeric (int or float), got {}", crate::strategic::go_type(value))),
         // Its OpenAPI definition has no type.
         Ty::IntOrString => None,
-        _ => (kind != Kind::Scalar).then(|| format!("expected any scalar, got &{{{}}}", go_print(value))),
+        _ => (kind != ValueShape::Scalar).then(|| format!("expected any scalar, got &{{{}}}", go_print(value))),
     }
 }
 

@@ -9,12 +9,12 @@ use super::format::{go_print, go_print_object, go_string, go_type};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct StrategicError {
-    kind: Kind,
+    kind: ErrorKind,
     message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ErrorKind {
     /// A malformed directive: 400.
     Format,
     /// 422, without the reason.
@@ -26,18 +26,18 @@ enum Kind {
 impl StrategicError {
     pub fn to_status(&self) -> Status {
         match self.kind {
-            Kind::Format => Status::bad_request(self.message.clone()),
-            Kind::Unprocessable => Status::unprocessable(),
-            Kind::Other => Status::unknown(500, &self.message),
+            ErrorKind::Format => Status::bad_request(self.message.clone()),
+            ErrorKind::Unprocessable => Status::unprocessable(),
+            ErrorKind::Other => Status::unknown(500, &self.message),
         }
     }
 
     pub(super) fn other(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Other, message: message.into() }
+        Self { kind: ErrorKind::Other, message: message.into() }
     }
 
     fn format(message: &str) -> Self {
-        Self { kind: Kind::Format, message: message.to_owned() }
+        Self { kind: ErrorKind::Format, message: message.to_owned() }
     }
 
     pub(super) fn bad_deletion_list() -> Self {
@@ -53,7 +53,7 @@ impl StrategicError {
     }
 
     pub(super) fn list_of_lists() -> Self {
-        Self { kind: Kind::Unprocessable, message: "lists of lists are not supported".to_owned() }
+        Self { kind: ErrorKind::Unprocessable, message: "lists of lists are not supported".to_owned() }
     }
 
     pub(super) fn unknown_directive(directive: &Value, map: &Object) -> Self {

@@ -52,7 +52,7 @@ enum State {
     /// After `<`.
     Open,
     /// In a start tag.
-    Tag(Place),
+    Tag(TagPosition),
     /// Until `>`: end tags, declarations, processing instructions, tags that are too long.
     Skip,
     /// After `<!` and this many dashes.
@@ -68,7 +68,7 @@ enum State {
 
 /// The position in a start tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum TagPosition {
     Name,
     /// After `=`, where a quote would begin a value.
     Value,
@@ -102,7 +102,7 @@ impl Rewriter {
             }
             State::Open if byte.is_ascii_alphabetic() => {
                 self.tag.push(byte);
-                State::Tag(Place::Name)
+                State::Tag(TagPosition::Name)
             }
             State::Open if byte == b'<' => {
                 out.push(byte);
@@ -120,7 +120,7 @@ impl Rewriter {
             State::Tag(place) => {
                 self.tag.push(byte);
                 match (place, byte) {
-                    (Place::Name | Place::Value | Place::Unquoted, b'>') => self.end_tag(out),
+                    (TagPosition::Name | TagPosition::Value | TagPosition::Unquoted, b'>') => self.end_tag(out),
                     _ if self.tag.len() > MAX_TAG => {
                         out.append(&mut self.tag);
                         State::Skip
@@ -221,7 +221,7 @@ impl State {
     }
 }
 
-impl Place {
+impl TagPosition {
     fn behind(self, byte: u8) -> Self {
         match (self, byte) {
             (Self::Quoted(quote), byte) if byte == quote => Self::Name,

@@ -12,12 +12,12 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 use super::conditions;
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind::new("", "v1", "Binding");
+const KIND: ExpectedKind = ExpectedKind::new("", "v1", "Binding");
 
 pub(crate) struct Binding {
-    kind: Kind,
+    kind: ExpectedKind,
     resources: Catalog,
     admission: Arc<dyn Admission>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Binding {
 impl Binding {
     /// `POST .../pods/NAME/binding`: a uid in the binding must be the pod's.
     pub(crate) fn subresource(resources: Catalog, admission: Arc<dyn Admission>) -> Self {
-        Self { kind: Kind { keeps_uid: true, ..KIND }, resources, admission }
+        Self { kind: ExpectedKind { keeps_uid: true, ..KIND }, resources, admission }
     }
 
     /// `POST .../bindings`: the binding's name is the pod's, and its uid is ignored.

@@ -11,9 +11,9 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
 use super::{budgets, conditions};
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind { also: &["v1beta1"], ..Kind::new("policy", "v1", "Eviction") };
+const KIND: ExpectedKind = ExpectedKind { also: &["v1beta1"], ..ExpectedKind::new("policy", "v1", "Eviction") };
 /// The most attempts of a delete after conflicts, and the pause between them.
 const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(500);

@@ -11,7 +11,7 @@ use binnacle_request::{BoxFuture, Decision};
 use binnacle_schema::{Object, Value, canonical, json};
 
 use super::{attributes, selectors, user};
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
 const GROUP: &str = "authorization.k8s.io";
 
@@ -37,8 +37,8 @@ impl AccessReview {
         Self { subject, admission, authorizer }
     }
 
-    fn kind(&self) -> Kind {
-        Kind::new(
+    fn kind(&self) -> ExpectedKind {
+        ExpectedKind::new(
             GROUP,
             "v1",
             match self.subject {
@@ -220,7 +220,7 @@ mod tests {
                 ],
             ),
         ];
-        let message = Kind::new(GROUP, "v1", "SubjectAccessReview").message().unwrap();
+        let message = ExpectedKind::new(GROUP, "v1", "SubjectAccessReview").message().unwrap();
         for (subject, review, want) in cases {
             let errors: Vec<_> = validate(subject, &review, message).iter().map(ToString::to_string).collect();
             assert_eq!(errors, want);

@@ -9,9 +9,9 @@ use binnacle_request::BoxFuture;
 use binnacle_schema::value;
 
 use super::user;
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind::new("authentication.k8s.io", "v1", "SelfSubjectReview");
+const KIND: ExpectedKind = ExpectedKind::new("authentication.k8s.io", "v1", "SelfSubjectReview");
 
 pub(crate) struct SelfReview {
     admission: Arc<dyn Admission>,

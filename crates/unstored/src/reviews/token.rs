@@ -11,9 +11,9 @@ use binnacle_schema::{Object, Value};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::user;
-use crate::posted::{Kind, PostedObject};
+use crate::posted::{ExpectedKind, PostedObject};
 
-const KIND: Kind = Kind::new("authentication.k8s.io", "v1", "TokenReview");
+const KIND: ExpectedKind = ExpectedKind::new("authentication.k8s.io", "v1", "TokenReview");
 /// The authenticators' error for an unknown token.
 const INVALID: &str = "invalid bearer token";
 

@@ -7,7 +7,7 @@ use binnacle_schema::{Object, Value};
 
 /// `PodExecOptions`, `PodAttachOptions` or `PodPortForwardOptions`; fields of the other kinds are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct StreamOptions {
     pub(crate) stdin: bool,
     pub(crate) stdout: bool,
     pub(crate) stderr: bool,
@@ -17,7 +17,7 @@ pub(crate) struct Options {
     pub(crate) ports: Vec<u16>,
 }
 
-impl Options {
+impl StreamOptions {
     pub(super) fn of_command(query: &Query, with_command: bool) -> Self {
         Self {
             stdin: query.flag("stdin"),
@@ -104,7 +104,7 @@ mod tests {
             ),
             ("container=c&stdout=true", "?output=1"),
         ] {
-            assert_eq!(Options::of_command(&Query::parse(query), true).query(), want, "{query}");
+            assert_eq!(StreamOptions::of_command(&Query::parse(query), true).query(), want, "{query}");
         }
     }
 
@@ -121,7 +121,7 @@ mod tests {
                 Err(r#"cannot convert to []int32: strconv.ParseUint: parsing "65536": value out of range"#),
             ),
         ] {
-            let got = Options::of_ports(&Query::parse(query)).map(|options| options.query());
+            let got = StreamOptions::of_ports(&Query::parse(query)).map(|options| options.query());
             assert_eq!(got.as_deref().map_err(Status::message), want, "{query}");
         }
     }
