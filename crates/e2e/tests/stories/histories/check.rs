@@ -38,10 +38,12 @@ pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: 
                 assert_eq!(*after, told[from..from + after.len()], "a watch goes on without a gap");
             }
             What::Get { key, asked, found } => row.allows(key, *asked, found.as_ref(), &known, operation),
-            What::Delete { key, base, outcome: Outcome::Done(_) }
-            | What::Release { key, base, outcome: Outcome::Done(_) } => {
+            What::Delete { key, base, outcome: Outcome::Done(_) } => {
                 let at = row.next(key, *base).map_or(0, |(at, _)| at);
                 known.allows(at, operation);
+            }
+            What::Release { key, base, outcome: Outcome::Done(_) } => {
+                known.allows(row.gone_after(key, *base, operation), operation);
             }
             What::Write { .. } | What::Delete { .. } | What::Release { .. } => {}
         }
@@ -153,8 +155,10 @@ fn writes_happened_once_and_at_their_base<'a>(
                 known.deletions += 1;
                 (key, *base, row.followed_by(key, *base, row.value(key, *base).and_then(once_deleted), operation))
             }
+            // Others may have changed and deleted the object meanwhile: it is gone, as was asked for. Go says so as well.
             What::Release { key, base, outcome: Outcome::Done(_) } => {
-                (key, *base, row.followed_by(key, *base, None, operation))
+                known.add(operation, key, row.gone_after(key, *base, operation));
+                continue;
             }
             What::Get { key, found: Some((version, _)), .. } => {
                 known.add(operation, key, *version);
@@ -218,6 +222,12 @@ impl<'a> Row<'a> {
             Some((at, next)) if next == value.as_deref() => at,
             next => panic!("{operation:?} is not told, but {next:?}"),
         }
+    }
+
+    /// The version of the first deletion after a version.
+    fn gone_after(&self, key: &str, version: u64, operation: &Operation) -> u64 {
+        let gone = self.of(key).iter().find(|(at, value)| *at > version && value.is_none());
+        gone.unwrap_or_else(|| panic!("{operation:?}: the object is not deleted")).0
     }
 
     /// The version that a key had just before another; 0 when it was not there.
