@@ -52,7 +52,7 @@ pub(crate) async fn patched(
         None => check_custom(&changed),
     };
     checked.map_err(Failure::Unusable)?;
-    subject.accept(&matched.kind, changed, object).await.map(Some).map_err(Failure::Unusable)
+    subject.accept(&matched.kind, changed).await.map(Some).map_err(Failure::Unusable)
 }
 
 /// What a patch leaves must say that it is of the kind that it was, or nothing of its kind.

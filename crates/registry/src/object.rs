@@ -59,7 +59,6 @@ pub fn set_finalizers(object: &mut Value, finalizers: Vec<Text>) {
     }
 }
 
-/// Sets or removes a member of the metadata.
 /// Takes out what only the server says of an object.
 pub fn clear_system_metadata(object: &mut Value) {
     for member in ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -67,6 +66,7 @@ pub fn clear_system_metadata(object: &mut Value) {
     }
 }
 
+/// Sets or removes a member of the metadata.
 pub fn set_metadata(object: &mut Value, member: &str, value: Option<Value>) {
     let metadata = metadata_mut(object);
     match value {
