@@ -20,8 +20,8 @@ pub struct Subject<'a> {
     pub(crate) snapshot: Arc<Snapshot>,
     lookup: &'a dyn Lookup,
     equivalents: OnceLock<Vec<Matched>>,
-    /// True once a custom object was accepted with fields that its schema does not know.
-    pub(crate) had_unknown_fields: AtomicBool,
+    /// True once a custom object was accepted.
+    pub(crate) left_unpruned: AtomicBool,
     /// The labels of the request's namespace.
     labels: OnceCell<Labels>,
 }
@@ -29,15 +29,15 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     pub fn new(attributes: &'a Attributes, catalog: &Catalog, lookup: &'a dyn Lookup) -> Self {
         let snapshot = catalog.snapshot();
-        let had_unknown_fields = AtomicBool::new(false);
+        let left_unpruned = AtomicBool::new(false);
         let (equivalents, labels) = (OnceLock::new(), OnceCell::new());
-        Self { attributes, snapshot, lookup, equivalents, had_unknown_fields, labels }
+        Self { attributes, snapshot, lookup, equivalents, left_unpruned, labels }
     }
 
-    /// True once a custom object was accepted with fields that its schema does not know: see
-    /// [`RequestNotes::note_unknown_fields`](binnacle_registry::RequestNotes::note_unknown_fields).
-    pub fn had_unknown_fields(&self) -> bool {
-        self.had_unknown_fields.load(Ordering::Relaxed)
+    /// True once a custom object was accepted: see
+    /// [`RequestNotes::note_unpruned`](binnacle_registry::RequestNotes::note_unpruned).
+    pub fn left_unpruned(&self) -> bool {
+        self.left_unpruned.load(Ordering::Relaxed)
     }
 
     /// The schema of a kind that the program brings, served or not; `None` for custom resources and unknown kinds.

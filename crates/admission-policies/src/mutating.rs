@@ -130,8 +130,8 @@ impl Run<'_, '_> {
         }
         let changed = working.finish(outcome.is_ok()).await?;
         outcome?;
-        if self.dispatch.subject.had_unknown_fields() {
-            self.request.note_unknown_fields();
+        if self.dispatch.subject.left_unpruned() {
+            self.request.note_unpruned();
         }
         pass.end(object, changed);
         Ok(())

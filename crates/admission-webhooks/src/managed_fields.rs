@@ -10,7 +10,8 @@ const PATH: [&str; 2] = ["metadata", "managedFields"];
 /// Restores the managed fields of `before` where they have become unreadable, and warns.
 pub(crate) fn restore_unreadable(request: &Request<'_>, before: &Value, object: &mut Value) {
     let (had, has) = (before.list_at(&PATH), object.list_at(&PATH));
-    if had == has {
+    // Entries that are no objects, which custom objects may have until they are stored, are none.
+    if had == has || has.iter().any(|entry| entry.as_object().is_none()) {
         return;
     }
     if let Err(why) = check_managed_fields(has) {

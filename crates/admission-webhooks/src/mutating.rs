@@ -93,11 +93,14 @@ impl Mutating {
         for (index, hook) in list.candidates(attributes) {
             dispatch.ask(index, hook, object, &mut before).await?;
         }
+        let subject = &dispatch.comparison.subject;
+        subject.check_version(object)?;
+        subject.check_metadata(object)?;
         if let Some(before) = &before {
             restore_unreadable(&request, before, object);
         }
-        if dispatch.comparison.subject.had_unknown_fields() {
-            request.note_unknown_fields();
+        if subject.left_unpruned() {
+            request.note_unpruned();
         }
         dispatch.passes(|passes| {
             let may_be_asked_again = !passes.called.is_empty();

@@ -52,7 +52,7 @@ pub(crate) async fn patched(
         None => check_custom(&changed),
     };
     checked.map_err(Failure::Unusable)?;
-    subject.accept(&matched.kind, changed, object).await.map(Some).map_err(Failure::Unusable)
+    subject.accept(&matched.kind, changed).await.map(Some).map_err(Failure::Unusable)
 }
 
 /// Checks that a patched object names the kind that it was of, or none.

@@ -83,9 +83,9 @@ impl<'a> Request<'a> {
         self.notes.was_sent_empty(path)
     }
 
-    /// See [`RequestNotes::note_unknown_fields`].
-    pub fn note_unknown_fields(&self) {
-        self.notes.note_unknown_fields();
+    /// See [`RequestNotes::note_unpruned`].
+    pub fn note_unpruned(&self) {
+        self.notes.note_unpruned();
     }
 
     pub fn is_create(&self) -> bool {

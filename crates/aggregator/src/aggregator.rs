@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::discovery::Merged;
 use crate::documents::{Documents, Follower};
+use crate::loops::Hop;
 use crate::openapi::{self, Specs};
 use crate::peers::Peers;
 use crate::registered::{Registered, Registry};
@@ -55,6 +56,7 @@ pub(crate) struct Inner {
     /// The other servers of the cluster, where requests are handed on to them.
     pub(crate) peers: OnceLock<Peers>,
     pub(crate) rejects_redirects: bool,
+    pub(crate) hop: Hop,
     /// Other servers are shown a certificate.
     has_identity: bool,
     pub(crate) remotes: Remotes,
@@ -96,6 +98,7 @@ impl Aggregator {
             discovery_metrics: options.discovery_metrics,
             peers: OnceLock::new(),
             rejects_redirects: options.rejects_redirects,
+            hop: Hop::new(),
             has_identity: options.identity.is_some(),
             remotes: Remotes::new(options.resolver, options.identity, options.certificates),
             registry: ArcSwap::default(),

@@ -14,6 +14,7 @@ mod documents;
 mod fetch;
 mod identity;
 mod link;
+mod loops;
 mod openapi;
 mod peers;
 mod proxy;

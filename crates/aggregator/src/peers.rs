@@ -10,9 +10,11 @@ mod detour;
 mod metrics;
 mod shared;
 mod sync;
+mod trust;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -20,7 +22,6 @@ use arc_swap::ArcSwap;
 use binnacle_controlplane::{Handler, Informer, PeerAddresses, Step};
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_meta::{LabelSelector, Status, Text};
-use binnacle_proxy::Way;
 use binnacle_registry::Catalog;
 use binnacle_request::{RequestInfo, Shutdown};
 use binnacle_schema::Value;
@@ -30,13 +31,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::aggregator::Aggregator;
-use crate::remote::{Connections, believing};
 pub use metrics::PeerMetrics;
 use shared::Shared;
+use trust::Trust;
 
 const IDENTITY_LEASES: &str = "apiserver.kubernetes.io/identity=kube-apiserver";
-/// Certificates of servers are for the name by which the cluster knows them all.
-const SERVER_NAME: &str = "kubernetes.default.svc";
 
 /// The options for reaching other servers of the cluster.
 pub struct PeerOptions {
@@ -47,8 +46,8 @@ pub struct PeerOptions {
     pub addresses: PeerAddresses,
     /// The certificate that shows them that a request comes from a server of the cluster (`--proxy-client-cert-file`).
     pub identity: Arc<dyn ResolvesClientCert>,
-    /// `--peer-ca-file`: the authorities of their certificates, as PEM.
-    pub authorities: Vec<u8>,
+    /// `--peer-ca-file`: the file with the authorities of their certificates.
+    pub authorities: PathBuf,
     pub metrics: PeerMetrics,
 }
 
@@ -61,7 +60,7 @@ struct Inner {
     catalog: Catalog,
     aggregator: Aggregator,
     addresses: PeerAddresses,
-    connections: Connections,
+    trust: Trust,
     metrics: PeerMetrics,
     /// The holders of the identity leases of other servers, by name.
     leases: Mutex<BTreeMap<Text, Text>>,
@@ -87,21 +86,15 @@ struct PeerServed {
 }
 
 impl Peers {
-    /// The error is that of the authorities.
+    /// The error is that of the authorities' file.
     pub fn new(options: PeerOptions) -> Result<Self, String> {
-        let connections = Connections::new(
-            || believing(&options.authorities),
-            SERVER_NAME,
-            Some(options.identity.clone()),
-            None,
-            Way::default(),
-        )?;
+        let trust = Trust::new(options.authorities, Some(options.identity.clone()))?;
         let peers = Self(Arc::new(Inner {
             name: options.name,
             catalog: options.catalog,
             aggregator: options.aggregator.clone(),
             addresses: options.addresses,
-            connections,
+            trust,
             metrics: options.metrics,
             leases: Mutex::default(),
             leases_changed: Notify::new(),

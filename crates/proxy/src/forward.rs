@@ -61,7 +61,7 @@ pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Stat
         .map_err(|error| Status::service_unavailable(format!("error trying to reach service: {error}")))?;
 
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
-    headers::strip_hop_by_hop(response.headers_mut());
+    headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
     if let Some(location) = response.headers().get(LOCATION) {
         let rewritten = location.to_str().ok().and_then(|location| links.rewrite(location));

@@ -86,6 +86,16 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// What [`strip_hop_by_hop`] does, to an answer whose trailers are passed on: they are announced again.
+pub(crate) fn strip_from_answer(headers: &mut HeaderMap) {
+    let announced: Vec<HeaderValue> = headers.get_all(TRAILER).iter().cloned().collect();
+    let is_chunked = headers.contains_key(TRANSFER_ENCODING);
+    strip_hop_by_hop(headers);
+    if is_chunked {
+        headers.extend(announced.into_iter().map(|names| (TRAILER, names)));
+    }
+}
+
 pub(crate) fn strip_cors(headers: &mut HeaderMap) {
     for name in &CORS {
         headers.remove(name);
@@ -153,6 +163,16 @@ mod tests {
         ]);
         strip_hop_by_hop(&mut headers);
         assert_eq!(headers, map(&[("accept", "x")]));
+    }
+
+    #[test]
+    fn trailers_are_announced_again() {
+        let mut headers = map(&[("transfer-encoding", "chunked"), ("trailer", "X-T"), ("connection", "close")]);
+        strip_from_answer(&mut headers);
+        assert_eq!(headers, map(&[("trailer", "X-T")]));
+        let mut headers = map(&[("content-length", "2"), ("trailer", "X-T")]);
+        strip_from_answer(&mut headers);
+        assert_eq!(headers, map(&[("content-length", "2")]));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod ending;
 mod forward;
 mod headers;
 mod identity;
+mod leniency;
 mod lenient;
 mod messages;
 mod outcome;

@@ -21,7 +21,8 @@ use rustls::ClientConfig;
 use tokio::task::AbortHandle;
 
 use crate::certificates::{CertificateMetrics, Flaws};
-use crate::client::{MAX_HEAD_BYTES, MAX_HEADERS, SendError, broken};
+use crate::client::{MAX_HEAD_BYTES, SendError, broken};
+use crate::leniency;
 use crate::target::{DialError, Target, Way};
 
 /// The most requests that share a connection. Servers should allow as many (RFC 9113, 6.5.2, recommends no smaller
@@ -174,7 +175,7 @@ impl Pool {
                     if let Some(certificates) = &self.certificates {
                         certificates.answered(flaws);
                     }
-                    return Ok(answer);
+                    return leniency::taken(answer);
                 }
                 // The request was not sent.
                 Err((Some(unsent), _)) if is_kept => request = unsent,
@@ -381,9 +382,7 @@ async fn dial(target: &Target) -> Result<Dialed, DialError> {
         let used = Arc::new(Mutex::new(Instant::now()));
         return Ok(Dialed::Multiplexed(Multiplexed { sender, streams: Arc::default(), used, flaws }));
     }
-    let mut builder = http1::Builder::new();
-    builder.title_case_headers(true).max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let (sender, connection) = leniency::connections().handshake(TokioIo::new(stream)).await.map_err(failed)?;
     let driver = Driver(tokio::spawn(async move { drop(connection.await) }).abort_handle());
     Ok(Dialed::Single(Arc::new(Mutex::new(Some(Single { sender, flaws, _driver: driver })))))
 }

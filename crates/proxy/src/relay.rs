@@ -83,7 +83,7 @@ pub async fn relay(mut request: Request, to: Relay<'_>) -> Result<Response, Stri
     let answer = content_type::told(answer).await;
     let mut response = answer.map(|body| until_stopped(Body::new(body), &shutdown, Broken::Fails));
     *response.version_mut() = http::Version::HTTP_11;
-    headers::strip_hop_by_hop(response.headers_mut());
+    headers::strip_from_answer(response.headers_mut());
     headers::strip_cors(response.headers_mut());
     Ok(response)
 }

@@ -7,6 +7,7 @@ use binnacle_store::{Expect, KeyValue, Op, StoreError, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use uuid::Uuid;
 
+use crate::accessed::as_accessed;
 use crate::admission::{Attributes, Operation};
 use crate::context::Context;
 use crate::hooks::Review;
@@ -29,7 +30,10 @@ impl Resource {
         permit: &CreatePermit,
         object: impl Into<Sent>,
     ) -> Result<Stored, Status> {
-        self.create_through(context, permit, object.into()).await
+        let mut object = object.into();
+        // What clients cannot say; who takes part in admission can, and so can an update that creates.
+        object::clear_system_metadata(&mut object);
+        self.create_through(context, permit, object).await
     }
 
     /// As [`Resource::create`], with a gate that may ask the authorizers for the permit.
@@ -81,7 +85,6 @@ impl Resource {
     /// Sets the system fields and the name, and resets the fields of the kind's strategy.
     async fn prepare_create(&self, context: &Context, object: &mut Sent) -> Result<(), Status> {
         let collection = &self.collection;
-        object::clear_system_metadata(object);
         let metadata = object::metadata_mut(object);
         metadata.insert("creationTimestamp", time::rfc3339(context.now));
         metadata.insert("uid", Uuid::new_v4().to_string());
@@ -139,6 +142,7 @@ impl Resource {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unknown(500, why).into());
         }
+        collection.prune_admitted(context, object)?;
         let value = collection.encode(object).await?;
         let size = value.len();
         if context.dry_run {
@@ -203,7 +207,7 @@ impl Resource {
 
     /// Validates metadata and object; then adds the kind's warnings.
     async fn validate_create(&self, context: &Context, object: &Sent) -> Result<(), Status> {
-        let object = &*object.as_judged();
+        let object = &*as_accessed(object.as_judged(), context);
         let collection = &self.collection;
         let strategy = &*collection.kind.strategy;
         let mut errors = validate_metadata::validate(
@@ -221,7 +225,10 @@ impl Resource {
         let situation = context.situation(self.api_version(), &collection.features);
         let mut found = strategy.validate(&situation, object);
         found.extend(strategy.validate_client_create(&situation, object));
-        if !found.is_empty() && !strategy.reports_metadata() {
+        let is_of_another_type = context.notes.is_unpruned()
+            && (object.str_at(&["kind"]), object.str_at(&["apiVersion"]))
+                != (self.description.kind.as_str(), self.api_version());
+        if !found.is_empty() && (is_of_another_type || !strategy.reports_metadata()) {
             errors = FieldErrors::new();
         }
         let review = Review { context, subresource: "", object, old: None };

@@ -62,27 +62,31 @@ impl Resource {
         Err(Status::internal("the versions of an object cannot be converted"))
     }
 
-    /// Converts a custom resource between any of the definition's versions.
+    /// Converts a custom resource between any of the definition's versions; it fits the schema of the new one.
     ///
     /// Errors: 500 with the converter's message, and for kinds without versions.
     pub async fn converted(&self, object: Value, api_version: &str) -> Result<Value, Status> {
-        let failed = |why: String| Status::unknown(500, &why);
+        let mut converted = self.converted_as_is(object, api_version).await?;
+        if let Some(custom) = &self.collection.kind.custom {
+            custom.fit(&mut converted).map_err(|why| Status::unknown(500, &why))?;
+        }
+        Ok(converted)
+    }
+
+    /// [`Resource::converted`] with whatever the schema of the other version does not know.
+    ///
+    /// Errors: as there.
+    pub async fn converted_as_is(&self, mut object: Value, api_version: &str) -> Result<Value, Status> {
         let Some(custom) = &self.collection.kind.custom else {
             return Err(Status::internal("nothing converts between the versions of an object"));
         };
-        let mut converted = match custom.converter() {
-            // A converter returns one object for each.
-            Some(converter) => {
-                let converted = converter.convert(vec![object], api_version).await.map_err(failed)?;
-                converted.into_iter().next().unwrap_or_default()
-            }
-            None => {
-                let mut object = object;
-                object.make_object().insert("apiVersion", api_version);
-                object
-            }
+        let Some(converter) = custom.converter() else {
+            object.make_object().insert("apiVersion", api_version);
+            return Ok(object);
         };
-        custom.fit(&mut converted).map_err(failed)?;
-        Ok(converted)
+        let converted = converter.convert(vec![object], api_version).await;
+        let converted = converted.map_err(|why| Status::unknown(500, &why))?;
+        // One for one is what a converter gives.
+        Ok(converted.into_iter().next().unwrap_or_default())
     }
 }

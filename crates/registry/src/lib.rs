@@ -3,6 +3,7 @@
 //!
 //! Independent of HTTP and of particular kinds.
 
+mod accessed;
 pub mod admission;
 mod catalog;
 mod context;

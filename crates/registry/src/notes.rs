@@ -23,8 +23,8 @@ pub struct Warnings(Arc<Said>);
 #[derive(Debug, Default)]
 struct Said {
     warnings: Mutex<Vec<String>>,
-    /// See [`RequestNotes::note_unknown_fields`].
-    unknown_fields: AtomicBool,
+    /// See [`RequestNotes::note_unpruned`].
+    unpruned: AtomicBool,
     /// See [`RequestNotes::was_sent_empty`].
     empties: OnceLock<Empties>,
 }
@@ -62,15 +62,15 @@ impl RequestNotes {
         self.warnings.add(text);
     }
 
-    /// Records that admission has set fields of a custom object that are unknown to its schema. They are not stored,
-    /// but count as a change.
-    pub fn note_unknown_fields(&self) {
-        self.warnings.0.unknown_fields.store(true, Ordering::Relaxed);
+    /// Admission has changed a custom object in ways that its schema was not asked about: all that look at it from now on
+    /// see what the schema does not know, and metadata of any type, until it is stored.
+    pub fn note_unpruned(&self) {
+        self.warnings.0.unpruned.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if admission has set unknown fields of a custom object.
-    pub(crate) fn has_unknown_fields(&self) -> bool {
-        self.warnings.0.unknown_fields.load(Ordering::Relaxed)
+    /// Returns true if admission has changed a custom object in such a way.
+    pub(crate) fn is_unpruned(&self) -> bool {
+        self.warnings.0.unpruned.load(Ordering::Relaxed)
     }
 
     /// Records the lists and maps of the object that were sent empty.

@@ -9,6 +9,7 @@ use binnacle_scheme::{CustomSchema, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
+use crate::context::Context;
 use crate::converting::Conversions;
 use crate::object;
 use crate::resource::Collection;
@@ -30,7 +31,18 @@ impl Collection {
         Ok(value)
     }
 
-    /// As [`Collection::encode`], for an object with only the marks of its deletion added.
+    /// A custom object that admission has changed becomes one of its schema. On its way into another version that is left
+    /// to the schema of that one, which does not know how to leave malformed metadata out.
+    pub(crate) fn prune_admitted(&self, context: &Context, object: &mut Value) -> Result<(), Status> {
+        let Some(custom) = self.kind.custom.as_ref().filter(|_| context.notes.is_unpruned()) else { return Ok(()) };
+        let failed = |why: String| Status::unknown(500, &why);
+        match custom.is_stored() {
+            true => custom.fit(object).map_err(failed),
+            false => custom.read(&mut object.clone(), false).map(drop).map_err(failed),
+        }
+    }
+
+    /// [`Collection::encode`] of an object to which nothing was added but the marks of its deletion.
     pub(crate) async fn encode_marked(&self, object: &mut Value) -> Result<Bytes, Status> {
         let value = self.stored_form(object).await?;
         self.check_size(object, value.len(), Write::Deletion)?;

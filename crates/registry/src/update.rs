@@ -10,6 +10,7 @@ use binnacle_store::{Expect, KeyValue, Op, Txn, TxnResponse};
 use binnacle_validation::metadata as validate_metadata;
 use bytes::Bytes;
 
+use crate::accessed::as_accessed;
 use crate::admission::Operation;
 use crate::context::Context;
 use crate::create::{DUPLICATE_OWNERS_AFTER_ADMISSION, ensure_namespace};
@@ -206,11 +207,6 @@ impl Resource {
         object.restore_lists();
         if subresource.is_empty() {
             strategy.prepare_for_update(&situation, object, old);
-            let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
-            if context.notes.has_unknown_fields() && generation(object) == generation(old) {
-                let next = generation(old).unwrap_or(0).saturating_add(1);
-                object::set_metadata(object, "generation", Some(next.into()));
-            }
         } else {
             strategy.prepare_for_subresource(subresource, &situation, object, old);
         }
@@ -238,7 +234,7 @@ impl Resource {
         object: &Sent,
         old: &Value,
     ) -> Result<(), Status> {
-        let object = &*object.as_judged();
+        let object = &*as_accessed(object.as_judged(), context);
         let collection = &self.collection;
         let (strategy, situation) =
             (&*collection.kind.strategy, context.situation(self.api_version(), &collection.features));
@@ -310,6 +306,9 @@ impl Resource {
         keep_unchanged_times(&old.object, &mut object);
         if let Err(status) = collection.admission.validate(attributes, &object, Some(&old.object), &context.notes).await
         {
+            return Err((object, status.into()));
+        }
+        if let Err(status) = collection.prune_admitted(context, &mut object) {
             return Err((object, status.into()));
         }
         if deletes(&object, &old.object) && !self.held_by_spec(&object) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use binnacle_discovery::DiscoveredGroup;
 use binnacle_meta::Text;
@@ -116,7 +116,7 @@ impl Peers {
             limit: Some(LIMIT),
             is_for_peer: true,
         };
-        let answer = ask(&self.0.connections, address, &question).await;
+        let answer = ask(&self.0.trust.connections(Instant::now()), address, &question).await;
         self.0.metrics.asked(answer.as_ref().map_or(503, |answer| answer.code));
         let answer = answer?;
         if answer.code != 200 {

@@ -19,15 +19,13 @@ pub(super) fn make(
     metrics: PeerMetrics,
 ) -> Result<Option<Peers>, StartFailure> {
     let (Some(path), Some(identity)) = (&config.misc.peer_ca, identity) else { return Ok(None) };
-    let authorities =
-        std::fs::read(path).map_err(|error| StartFailure::Peers(format!("open {}: {error}", path.display())))?;
     let options = PeerOptions {
         name: identity_lease_name(config.misc.hostname.as_deref()).into(),
         catalog: resources.clone(),
         aggregator: aggregator.clone(),
         addresses: PeerAddresses::new(resources.clone()),
         identity,
-        authorities,
+        authorities: path.clone(),
         metrics,
     };
     Peers::new(options).map(Some).map_err(StartFailure::Peers)

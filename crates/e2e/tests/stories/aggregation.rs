@@ -79,6 +79,19 @@ fn behave(head: &str) -> Reply {
             b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
                 .to_vec(),
         ),
+        "folded" => Reply::Answer(
+            b"HTTP/1.1 200 Odd\r\nContent-Type: text/plain\r\nX-Kept: a\r\n b\r\nNo Name: c\r\nContent-Length: 2\r\n\r\nab"
+                .to_vec(),
+        ),
+        "zipped" => Reply::Last(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc".to_vec()),
+        "trailed" => Reply::Answer(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n"
+                .to_vec(),
+        ),
+        "hinted" => Reply::Answer(
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nab"
+                .to_vec(),
+        ),
         "old" => Reply::Last(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nabc".to_vec()),
         _ => Reply::json(&json!({"kind": "Thing"})),
     }
@@ -152,6 +165,15 @@ async fn a_server_that_misbehaves() {
         // The transfer encoding decides where the body ends.
         ("both", 200, "abc"),
         ("untyped", 200, "<html>"),
+        ("folded", 200, "ab"),
+        ("hinted", 200, "ab"),
+        ("trailed", 200, "abc"),
+        // Where such a body ends, nobody can tell.
+        (
+            "zipped",
+            503,
+            "error trying to reach service: net/http: HTTP/1.x transport connection broken: unsupported transfer encoding: \"gzip\"\n",
+        ),
     ] {
         let answer = get(name).await;
         assert_eq!(answer.status, code, "{name}: {}", answer.body);
@@ -165,6 +187,8 @@ async fn a_server_that_misbehaves() {
         (answer.header("x-kept"), answer.header("x-hop"), answer.header("access-control-allow-origin")),
         ("1", "", "")
     );
+    assert_eq!(get("folded").await.header("x-kept"), "a b");
+    assert_eq!(get("trailed").await.header("trailer"), "X-T");
     // An answer that breaks off does so for the client as well.
     let bearer = [("authorization", "Bearer root")];
     let short = rig.client().await.send("GET", &format!("{THINGS}/short"), &bearer, "").await;
@@ -345,4 +369,51 @@ async fn a_server_behind_a_server() {
     let watch = format!("{jobs}?watch=true&resourceVersion=0&timeoutSeconds=2");
     let watched = rig.send("root", "GET", &watch, &Value::Null).await;
     assert!(watched.body.contains("\"ADDED\"") && watched.body.contains("\"there\""), "{}", watched.body);
+}
+
+/// Two servers whose APIServices lead to each other: a request that comes back to the first goes no further, and both serve
+/// everything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_lead_to_each_other() {
+    let authority = Authority::make();
+    let (certificate, key) = authority.issue("front");
+    let flags = [
+        format!("--requestheader-client-ca-file={}", authority.ca().display()),
+        "--requestheader-allowed-names=front".to_owned(),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+        format!("--proxy-client-cert-file={}", certificate.display()),
+        format!("--proxy-client-key-file={}", key.display()),
+    ];
+    let (one, other) = (Rig::start(TempDir::new(), &flags), Rig::start(TempDir::new(), &flags));
+    let extension = Extension::start(behave).await;
+    let trust = || json!({"insecureSkipTLSVerify": true});
+    register(&other, "circle.test", extension.address.port(), trust()).await;
+    condition(&other, "circle.test", "True").await;
+    register(&one, "circle.test", other.server.address.port(), trust()).await;
+    condition(&one, "circle.test", "True").await;
+    let things = "/apis/circle.test/v1/things";
+    until("requests go through both", async || one.code("root", "GET", things).await == 200).await;
+
+    let merge = [("authorization", "Bearer root"), ("content-type", "application/merge-patch+json")];
+    let back = json!({"spec": {"service": {"port": one.server.address.port()}}}).to_string();
+    let path = format!("{API_SERVICES}/v1.circle.test");
+    assert_eq!(other.client().await.send("PATCH", &path, &merge, back).await.unwrap().status, 200);
+    // At first both take the other to be available.
+    until("requests go no further", async || {
+        let code = one.code("root", "GET", things).await;
+        assert!([200, 503, 508].contains(&code), "{code}");
+        code != 200
+    })
+    .await;
+    for rig in [&one, &other] {
+        let refused = condition(rig, "circle.test", "False").await;
+        assert_eq!(refused["reason"], "FailedDiscoveryCheck", "{refused}");
+        let answer = rig.send("root", "GET", things, &Value::Null).await;
+        assert_eq!((answer.status, answer.body.as_str()), (503, "service unavailable\n"));
+        for path in ["/api/v1/namespaces", "/openapi/v2", "/openapi/v3", "/apis"] {
+            assert_eq!(rig.code("root", "GET", path).await, 200, "{path}");
+        }
+    }
 }

@@ -140,7 +140,31 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
     assert!(gone.status == 503 && gone.body.starts_with("error trying to reach service: "), "{}", gone.body);
 }
 
-/// A definition is the same for all servers: a version that is gone is not sought on another one, which may lag behind.
+/// The authorities of a cluster change under its servers; a file that says nothing changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn authorities_are_read_again() {
+    let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
+    let (authority, stranger) = (Authority::make(), Authority::make());
+    let folder = TempDir::new();
+    let believed = folder.path().join("peers.crt");
+    let put = |pem: &str| std::fs::write(&believed, pem).unwrap();
+    let pem = |of: &Authority| std::fs::read_to_string(of.ca()).unwrap();
+    put(&pem(&stranger));
+    let flag = format!("--peer-ca-file={}", believed.display());
+    let old = Member::start(&etcd, &authority, "old", &["--runtime-config=batch/v1=false", &flag]);
+    let _new = Member::start(&etcd, &authority, "new", &[]);
+    let failed = async || !old.metrics("apiserver_peer_discovery_sync_errors_total").await.is_empty();
+    until("the other server is not believed", failed).await;
+    assert_eq!(old.get(JOBS, &[]).await.status, 404);
+    put(&pem(&authority));
+    until("jobs are found elsewhere", async || old.get(JOBS, &[]).await.status == 200).await;
+    put("nothing");
+    assert_eq!(old.get(JOBS, &[]).await.status, 200);
+    put(&pem(&stranger));
+    until("the other server is not believed again", async || old.get(JOBS, &[]).await.status == 503).await;
+}
+
+/// A definition is the same for all servers: what is gone of it is not looked for on another one, which may not have noticed.
 #[tokio::test(flavor = "multi_thread")]
 async fn custom_resources_are_not_looked_for_elsewhere() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
