@@ -68,6 +68,7 @@ macro_rules! converted {
     };
 }
 
+mod old_workloads;
 // It needs the macros.
 mod removed;
 

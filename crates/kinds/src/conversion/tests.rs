@@ -1,3 +1,4 @@
+use binnacle_schema::canonical::canonicalize;
 use binnacle_schema::{Limits, Message, Ty, Value, decode, json};
 
 use super::{CONVERSIONS, conversion, removed};
@@ -322,32 +323,85 @@ fn removed_versions_are_read() {
     assert!(seen > removed::CONVERSIONS.len(), "{seen}");
 }
 
+/// The defaults of old versions of workloads, where they are not those of `apps/v1`.
+#[test]
+fn old_workloads_have_defaults_of_their_own() {
+    let template = r#""template":{"metadata":{"labels":{"a":"b"}}}"#;
+    let labelled = r#""metadata":{"labels":{"a":"b"}}"#;
+    let selector = r#""selector":{"matchLabels":{"a":"b"}}"#;
+    let unlimited = r#""progressDeadlineSeconds":2147483647,"revisionHistoryLimit":2147483647"#;
+    for (group, version, kind, given, want) in [
+        (
+            "extensions",
+            "v1beta1",
+            "Deployment",
+            "{}",
+            format!(
+                r#"{{{unlimited},"strategy":{{"rollingUpdate":{{"maxSurge":1,"maxUnavailable":1}},"type":"RollingUpdate"}}}}"#
+            ),
+        ),
+        (
+            "extensions",
+            "v1beta1",
+            "Deployment",
+            r#"{"strategy":{"type":"Recreate"}}"#,
+            format!(r#"{{{unlimited},"strategy":{{"type":"Recreate"}}}}"#),
+        ),
+        ("apps", "v1beta1", "Deployment", "{}", r#"{"revisionHistoryLimit":2}"#.to_owned()),
+        ("apps", "v1beta2", "Deployment", "{}", "{}".to_owned()),
+        ("apps", "v1beta1", "StatefulSet", "{}", r#"{"updateStrategy":{"type":"OnDelete"}}"#.to_owned()),
+        ("apps", "v1beta2", "StatefulSet", "{}", "{}".to_owned()),
+        (
+            "extensions",
+            "v1beta1",
+            "DaemonSet",
+            r#"{"updateStrategy":{"type":"RollingUpdate"}}"#,
+            r#"{"updateStrategy":{"type":"RollingUpdate"}}"#.to_owned(),
+        ),
+    ] {
+        let (to, _) = conversion(group, version, kind).expect("conversion");
+        let mut object = object(group, version, kind, &format!(r#""metadata":{{}},"spec":{given}"#));
+        to(&mut object);
+        let mut want = self::object("apps", "v1", kind, &format!(r#""metadata":{{}},"spec":{want}"#));
+        let message = tables::kind("apps", "v1", kind).expect("kind");
+        [&mut object, &mut want].into_iter().for_each(|object| canonicalize(object, message));
+        let [got, want] = [&object, &want].map(|object| object.get("spec").map(json::to_string));
+        assert_eq!(got, want, "{group} {kind} {given}");
+    }
+    for (group, kind) in
+        [("extensions", "ReplicaSet"), ("extensions", "DaemonSet"), ("apps", "StatefulSet"), ("apps", "Deployment")]
+    {
+        let (to, _) = conversion(group, "v1beta1", kind).expect("conversion");
+        let mut given = object(group, "v1beta1", kind, &format!(r#""metadata":{{}},"spec":{{{template}}}"#));
+        to(&mut given);
+        let want =
+            json::parse(format!(r#"{{{labelled},"spec":{{{selector}}}}}"#).as_bytes(), &Limits::default()).unwrap();
+        for path in [&["metadata", "labels"][..], &["spec", "selector"]] {
+            assert_eq!(given.at(path), want.at(path), "{group} {kind}");
+        }
+    }
+}
+
 /// Fields of versions that are not served any more, and their form in the stored version.
 #[test]
 fn removed_versions_say_the_same() {
     const PDB: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
-    let rollback = r#""metadata":{"annotations":{"deprecated.deployment.rollback.to":"3"}},"spec":{"replicas":1}"#;
-    let generation =
-        r#""metadata":{"annotations":{"deprecated.daemonset.template.generation":"4"}},"spec":{"minReadySeconds":1}"#;
+    let rollback = r#""metadata":{"annotations":{"deprecated.deployment.rollback.to":"3"}},"spec":{"progressDeadlineSeconds":5,"revisionHistoryLimit":6,"strategy":{"type":"Recreate"}}"#;
+    let rollback_to = r#""spec":{"progressDeadlineSeconds":5,"revisionHistoryLimit":6,"strategy":{"type":"Recreate"},
+        "rollbackTo":{"revision":3}}"#;
+    let generation = r#""metadata":{"annotations":{"deprecated.daemonset.template.generation":"4"}},"spec":{"updateStrategy":{"type":"OnDelete"}}"#;
     let any = format!(r#""spec":{{"selector":{{"matchExpressions":[{{"key":"{PDB}","operator":"DoesNotExist"}}]}}}}"#);
     let none = format!(r#""spec":{{"selector":{{"matchExpressions":[{{"key":"{PDB}","operator":"Exists"}}]}}}}"#);
     let rbac = "rbac.authorization.k8s.io";
     for [group, version, stored, kind, old, new] in [
-        ["apps", "v1beta1", "apps", "Deployment", r#""spec":{"replicas":1,"rollbackTo":{"revision":3}}"#, rollback],
-        [
-            "extensions",
-            "v1beta1",
-            "apps",
-            "Deployment",
-            r#""spec":{"replicas":1,"rollbackTo":{"revision":3}}"#,
-            rollback,
-        ],
+        ["apps", "v1beta1", "apps", "Deployment", rollback_to, rollback],
+        ["extensions", "v1beta1", "apps", "Deployment", rollback_to, rollback],
         [
             "extensions",
             "v1beta1",
             "apps",
             "DaemonSet",
-            r#""spec":{"minReadySeconds":1,"templateGeneration":4}"#,
+            r#""spec":{"updateStrategy":{"type":"OnDelete"},"templateGeneration":4}"#,
             generation,
         ],
         [
