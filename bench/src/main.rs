@@ -48,7 +48,9 @@ async fn main() {
         ["report", directory] => {
             let table = measure(&[], scale).await;
             let path = Path::new(directory).join("measured.md");
-            std::fs::write(&path, report(&table, scale)).unwrap();
+            let former = std::fs::read_to_string(&path).unwrap_or_default();
+            let beside = former.find(BESIDE).map_or("", |at| &former[at..]);
+            std::fs::write(&path, report(&table, scale) + beside).unwrap();
             println!("wrote {}", path.display());
             curves::run(directory, scale).await;
         }
@@ -73,6 +75,9 @@ async fn measure(wanted: &[&str], scale: f64) -> String {
     }
     table
 }
+
+/// What follows in the report was measured beside another server, by programs that do not run here, and is kept.
+const BESIDE: &str = "\n## Beside kube-apiserver\n";
 
 fn report(table: &str, scale: f64) -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
