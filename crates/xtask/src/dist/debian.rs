@@ -131,7 +131,7 @@ fn numbers(version: &str) -> Option<Vec<u32>> {
 fn copyright(release: &Release) -> Vec<u8> {
     let mut text = String::from(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: Binnacle\n\n\
-         Files: *\nCopyright: The Binnacle authors\nLicense: Apache-2.0\n \
+         Files: *\nCopyright: 2026 The Binnacle authors\nLicense: Apache-2.0\n \
          On Debian systems the text of the licence is in /usr/share/common-licenses/Apache-2.0.\n",
     );
     text.push_str(" .\n The licences of the libraries in the programs are told by the SBOM of the release.\n");
