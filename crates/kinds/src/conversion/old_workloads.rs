@@ -40,7 +40,7 @@ pub(super) fn labels_and_selector(workload: &mut Value) {
     let Some(labels) = labels.filter(|labels| labels.as_object().is_some()).cloned() else { return };
     default(workload.make_at(&["spec"]), "selector", || value!({"matchLabels": (labels.clone())}));
     let metadata = workload.make_at(&["metadata"]);
-    if metadata.get("labels").and_then(Value::as_object).is_none_or(|labels| labels.len() == 0) {
+    if metadata.get("labels").and_then(Value::as_object).is_none_or(Object::is_empty) {
         metadata.insert("labels", labels);
     }
 }
