@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a webhook or policy asks for, and back.
+//! Conversion of a request's objects to the version that a webhook or policy requests, and back.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -19,9 +19,9 @@ pub struct Versioned<'v> {
 }
 
 impl Subject<'_> {
-    /// Both objects in the version of `kind`, as kube-apiserver would send them.
+    /// Returns both objects in the version of `kind`, as kube-apiserver would send them.
     ///
-    /// Errors: 500 when they cannot be converted.
+    /// Errors: 500 if they cannot be converted.
     pub async fn versioned<'v>(
         &self,
         kind: &GroupVersionKind,
@@ -40,9 +40,9 @@ impl Subject<'_> {
         Ok(Versioned { kind: kind.clone(), object, old })
     }
 
-    /// An object of this request, as plugins have it, in the version of `kind`.
+    /// Converts an object of this request from the version that plugins see to the version of `kind`.
     ///
-    /// Errors: 500 when it cannot be converted.
+    /// Errors: 500 if it cannot be converted.
     pub async fn in_version<'v>(&self, kind: &GroupVersionKind, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         let api_version = kind.api_version();
         if object.is_null() || object.str_at(&["apiVersion"]) == api_version {
@@ -61,7 +61,7 @@ impl Subject<'_> {
         Ok(Cow::Owned(object))
     }
 
-    /// A changed custom object must be of a version from which it can be converted back to the `wanted` one.
+    /// Checks that a changed custom object can be converted back: its group must be unchanged, its version served.
     fn check_version(&self, changed: &Value, kind: &GroupVersionKind, wanted: &str) -> Result<(), Status> {
         let said = changed.str_at(&["apiVersion"]);
         let (group, version) = said.rsplit_once('/').unwrap_or(("", said));
@@ -79,14 +79,14 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// A changed object in the version of `kind` as plugins have it again: decoded by the schema of that version, which drops
-    /// unknown fields, with defaults, in the version of `original`.
+    /// Converts a changed object from the version of `kind` to that of `original`. It is decoded by its schema, which
+    /// drops unknown fields, and gets defaults.
     ///
-    /// Errors: 500 when it is not of that kind or cannot be converted.
+    /// Errors: 500 if it is of another kind or cannot be converted.
     pub async fn accept(&self, kind: &GroupVersionKind, changed: Value, original: &Value) -> Result<Value, Status> {
         let failed = |error: decode::DecodeError| Status::internal(error.to_string());
         let Some(resource) = self.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
-            // Kinds of orders and options are kept nowhere and have one version.
+            // Kinds of create-only subresources and options are not stored and have one version.
             let message = self.snapshot.kinds().kind(&kind.group, &kind.version, &kind.kind);
             let message = message.ok_or_else(|| Status::internal(format!("{} is not known", kind.kind)))?;
             let mut object = decode::value(changed, message).map_err(failed)?.value;
@@ -97,7 +97,7 @@ impl Subject<'_> {
             self.check_version(&changed, kind, original.str_at(&["apiVersion"]))?;
             let mut object = changed.clone();
             if let Some(metadata) = object.get_mut("metadata").filter(|metadata| metadata.as_object().is_none()) {
-                // The server cannot set system metadata in it, and cannot read any.
+                // Such an object can have no system metadata.
                 if self.attributes.operation == Operation::Create {
                     return Err(Status::internal("system metadata was not initialized"));
                 }
@@ -108,7 +108,7 @@ impl Subject<'_> {
             if object.list_at(&["metadata", "managedFields"]).is_empty()
                 && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
             {
-                // None and an empty list are the same to kube-apiserver.
+                // An absent list and an empty list are the same to kube-apiserver.
                 metadata.remove("managedFields");
             }
             if self.attributes.subresource.is_empty() && !same_but_metadata(&object, &changed) {
@@ -128,8 +128,8 @@ impl Subject<'_> {
     }
 }
 
-/// Coercion drops members of a wrong type from the metadata, but owners are validated before: a member that should be a
-/// text becomes an empty one, which no owner may have.
+/// Restores owners with members of a wrong type, which coercion drops from the metadata although they are validated
+/// earlier: a member that should be a string becomes an empty one, which is invalid.
 fn restore_untyped_owners(changed: &Value, object: &mut Value) {
     const PATH: [&str; 2] = ["metadata", "ownerReferences"];
     const TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
@@ -147,7 +147,7 @@ fn restore_untyped_owners(changed: &Value, object: &mut Value) {
     object.make_at(&PATH[..1]).insert(PATH[1], Value::List(owners.iter().map(judged).collect()));
 }
 
-/// True when two objects have the same members, their metadata aside.
+/// Returns true if two objects have the same members except for their metadata.
 fn same_but_metadata(one: &Value, other: &Value) -> bool {
     let members = |object: &Value| object.as_object().map_or(0, |members| members.len());
     members(one) == members(other)
@@ -158,7 +158,7 @@ fn same_but_metadata(one: &Value, other: &Value) -> bool {
             .all(|(name, member)| name == "metadata" || one.get(name).is_some_and(|fitting| fitting == member))
 }
 
-/// A new custom object has no generation yet, but an object read from the store always has one.
+/// Removes the generation, which objects from the store always have, if `original` is new and has none yet.
 fn with_generation_of(original: &Value, mut object: Value) -> Value {
     const PATH: [&str; 2] = ["metadata", "generation"];
     if original.at(&PATH).is_none()
