@@ -25,7 +25,7 @@ use crate::settings::{Authorization, Source};
 #[error("{0}")]
 pub(crate) struct AuthorizationError(String);
 
-/// Authorizes deletes of unreadable objects by the verb `unsafe-delete-ignore-read-errors` (KEP-3926).
+/// Authorization of deletes of unreadable objects by the verb `unsafe-delete-ignore-read-errors` (KEP-3926).
 pub(crate) struct UnsafeDeletion(pub(crate) Arc<dyn Authorizer>);
 
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";

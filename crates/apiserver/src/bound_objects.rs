@@ -19,7 +19,7 @@ const REMEMBERED: usize = 16384;
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 
-/// Reads the objects from the resources of this server.
+/// The objects that tokens depend on, from the resources of this server.
 pub(crate) struct CachedObjects {
     resources: Catalog,
     /// The states of objects by revision, at which they never change.

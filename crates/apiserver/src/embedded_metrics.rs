@@ -16,7 +16,7 @@ pub(crate) fn register(store: &Arc<EmbeddedStore>, registry: &Registry) -> Resul
     registry.register(Box::new(Families::new(store)?))
 }
 
-/// Reads one value from the statistics.
+/// A function that reads one value from the statistics.
 type Read<T> = fn(&LogStats) -> T;
 
 struct Families {

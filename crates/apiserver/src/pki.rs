@@ -29,7 +29,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use authority::{Authorities, Authority};
 pub(crate) use files::Files;
 
-/// Returns the time; tests have their own clocks.
+/// A source of the time; tests have their own clocks.
 pub(crate) type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
 
 /// The remaining life of a certificate at which it is renewed.

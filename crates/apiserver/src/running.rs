@@ -45,7 +45,7 @@ pub(crate) struct Assembled {
 /// The runtime for accepting connections, TLS handshakes and health checks, which the work of requests never blocks.
 pub(crate) struct Front(Option<Runtime>);
 
-/// Ends all tasks on drop: neither a failed start nor the shutdown of the runtime leaves a task behind.
+/// A guard that ends all tasks on drop: neither a failed start nor the shutdown of the runtime leaves a task behind.
 pub(crate) struct Ending(pub(crate) ShutdownTrigger);
 
 impl Assembled {

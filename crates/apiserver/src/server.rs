@@ -21,7 +21,7 @@ pub struct Handle {
     about: About,
     /// True when the objects of every cluster exist.
     ready: watch::Receiver<bool>,
-    /// Stops the server when it is used or dropped.
+    /// The signal that stops the server, when it is sent or dropped.
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }

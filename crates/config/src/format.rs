@@ -20,7 +20,7 @@ pub struct Format {
 #[error("{0}")]
 pub struct ReadError(pub String);
 
-/// Creates the types of one version; their names are part of error messages.
+/// The factory of one version's types; their names are part of error messages.
 #[derive(Clone, Copy)]
 pub struct Types(&'static str);
 

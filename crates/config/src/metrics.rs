@@ -17,7 +17,7 @@ pub struct ReloadMetrics {
 }
 
 impl ReloadMetrics {
-    /// `subject` is `authentication` or `authorization`, `server` is this server's name in the cluster.
+    /// Registers the metrics of `authentication` or `authorization` (`subject`) for a server's name in the cluster.
     pub fn register(registry: &Registry, subject: &str, server: &str) -> Result<Self, prometheus::Error> {
         let name = |of: &str| format!("apiserver_{subject}_config_controller_{of}");
         let labels = ["status", "apiserver_id_hash"];

@@ -40,13 +40,13 @@ pub struct Config {
     pub local_apis: Vec<LocalApi>,
     /// Access to the servers of aggregated APIs, if this server proxies to them.
     pub aggregated: Option<Arc<dyn AggregatedServers>>,
-    /// Counts APIServices that are unavailable.
+    /// Metrics of unavailable APIServices.
     pub availability: Option<AvailabilityMetrics>,
-    /// Counts the addresses and ports of services.
+    /// Metrics of the addresses and ports of services.
     pub allocators: Option<AllocatorMetrics>,
     /// Timing of the lease whose holder elects leaders (`--coordinated-leadership-...`).
     pub leadership: Leadership,
-    /// Serves custom resources; without it definitions are only stored.
+    /// The server of custom resources; without it definitions are only stored.
     pub custom: Option<Arc<CustomResources>>,
 }
 

@@ -23,19 +23,19 @@ const RETRY: Duration = Duration::from_millis(250);
 /// The pause before `catch_up` tries again after the watch has ended.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Receives the changes. Objects are in the storage version. Methods must not block.
+/// A receiver of changes. Objects are in the storage version. Methods must not block.
 pub trait Handler: Send + Sync + 'static {
-    /// All objects were read again: those for which `there(namespace, name)` is false are gone.
+    /// Called when all objects were read again: those for which `there(namespace, name)` is false are gone.
     fn retain(&self, there: &dyn Fn(&str, &str) -> bool);
 
-    /// An object exists, was created or has changed.
+    /// Called for an object that exists, was created or has changed.
     fn put(&self, object: Value);
 
-    /// An object was deleted, or cannot be decoded any more.
+    /// Called for an object that was deleted, or cannot be decoded any more.
     fn remove(&self, namespace: &str, name: &str);
 }
 
-/// Delivers the changes of one resource to a handler.
+/// A task that delivers the changes of one resource to a handler.
 pub struct Informer<H> {
     resource: Arc<Resource>,
     selected: LabelSelector,

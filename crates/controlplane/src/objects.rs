@@ -40,7 +40,7 @@ impl Objects {
         self.entry(namespace, name).await?.map(|entry| self.decode(&entry)).transpose()
     }
 
-    /// [`Objects::get`] without decoding the object.
+    /// Returns an object like [`Objects::get`], but does not decode it.
     pub(crate) async fn entry(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Status> {
         match self.resource.get(&Context::internal(namespace), name, Match::Consistent).await {
             Ok(entry) => Ok(Some(entry)),
@@ -89,7 +89,7 @@ impl Objects {
         self.create_missing_of(&there, objects).await
     }
 
-    /// [`Objects::create_missing`] with a list of the existing objects.
+    /// Like [`Objects::create_missing`], with a list of the existing objects.
     pub(crate) async fn create_missing_of(&self, there: &[Value], objects: Vec<Value>) -> Result<(), Status> {
         let key = |object: &Value| {
             let text = |member| object.str_at(&["metadata", member]).to_owned();
@@ -118,7 +118,7 @@ impl Objects {
         self.update_to(namespace, name, subresource, change).await.map(drop)
     }
 
-    /// [`Objects::update`], which also returns the new revision of the object.
+    /// Like [`Objects::update`], and returns the new revision of the object.
     pub(crate) async fn update_to(
         &self,
         namespace: &str,

@@ -33,7 +33,7 @@ pub enum ServiceRouting {
     Endpoints,
 }
 
-/// Resolves services from the watch caches. Unchanged objects are not decoded again.
+/// A resolver of services from the watch caches. Unchanged objects are not decoded again.
 pub struct ServiceAddresses {
     catalog: Catalog,
     routing: ServiceRouting,

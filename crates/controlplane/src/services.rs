@@ -46,7 +46,7 @@ pub fn service_hooks(resources: Catalog, config: &Config) -> Arc<ServiceHooks> {
     })
 }
 
-/// Allocates the addresses and ports of services, and releases them.
+/// Hooks that allocate the addresses and ports of services, and release them.
 pub struct ServiceHooks {
     resources: Catalog,
     families: Families,
@@ -219,7 +219,7 @@ impl ServiceHooks {
         }
     }
 
-    /// A later service of the same name must not get the endpoints of this one.
+    /// Deletes the endpoints of a service, so that a later one of the same name does not get them.
     async fn delete_endpoints(&self, owner: Owner<'_>) {
         let Ok(endpoints) = Objects::new(&self.resources, "", "v1", "endpoints") else { return };
         let context = Context::internal(owner.namespace);

@@ -203,7 +203,7 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
 }
 
 impl Loop {
-    /// `every` is in seconds.
+    /// Creates a repeated loop; `every` is in seconds.
     fn repeat(name: &'static str, every: Option<u64>, ensure: Ensure) -> Self {
         Self { name, also: &[], how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None } }
     }

@@ -46,7 +46,8 @@ pub(crate) fn fields(fields: &[Field]) -> Box<[u32]> {
     fields.iter().zip(0..).filter(|(field, _)| nil(field)).map(|(_, index)| index).collect()
 }
 
-/// `seen` has the messages on the current path, since schemas of schemas contain themselves.
+/// Returns true for a field that is, or contains, one of [`fields`]. `seen` has the messages on the current path,
+/// since schemas of schemas contain themselves.
 fn leads_to_nil(field: &Field, seen: &mut Vec<*const Message>) -> bool {
     field.presence == Presence::AlwaysNull
         || matches!(field.ty.map_value(), Some(Ty::Bytes))

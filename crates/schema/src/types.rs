@@ -233,7 +233,7 @@ impl Message {
         self.plan.get_or_init(|| Plan::new(&self.fields))
     }
 
-    /// Returns the field with this JSON name, and its index. `hint` is searched first: most clients send fields in
+    /// Returns the field with this JSON name, and its index. `hint` is tried first: clients mostly send fields in
     /// order.
     #[inline]
     pub fn field(&self, name: &str, hint: usize) -> Option<(usize, &Field)> {

@@ -104,7 +104,7 @@ impl Object {
         }
     }
 
-    /// [`Object::push`] with a value that `fill` builds in its place; removed again if `fill` returns false.
+    /// Appends a member whose value `fill` builds in its place, and removes it again if `fill` returns false.
     pub(crate) fn push_filled<E>(
         &mut self,
         name: Text,
@@ -225,7 +225,7 @@ fn scan(entries: &[(Text, Value)], wanted: &[u8]) -> Option<usize> {
 }
 
 impl PartialEq for Object {
-    /// The order of members does not matter.
+    /// Compares the members, whose order does not matter.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().all(|(name, value)| other.get(name) == Some(value))
     }

@@ -20,7 +20,7 @@ pub struct Batch {
     pub meta: Vec<(Bytes, Option<Bytes>)>,
 }
 
-/// Keeps records by revision and a few facts beside them.
+/// A disk, which keeps records by revision and a few facts beside them.
 pub trait Disk: Send + Sync + 'static {
     /// Visits all records in order, once, before any other read: later reads rely on it.
     fn load(&self, visit: &mut Visit<'_>) -> io::Result<()> {

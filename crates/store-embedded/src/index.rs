@@ -217,12 +217,12 @@ impl Entry {
         self.live.is_some()
     }
 
-    /// The lease of the live version, 0 for none.
+    /// Returns the lease of the live version, 0 for none.
     pub(crate) fn lease(&self) -> i64 {
         self.live.as_ref().map_or(0, |live| live.lease)
     }
 
-    /// The revisions that a compaction at `compacted` forgets.
+    /// Returns the revisions that a compaction at `compacted` forgets.
     pub(crate) fn forgotten_revisions(&self, compacted: u64) -> impl Iterator<Item = u64> + '_ {
         self.past[..self.forgotten(compacted)].iter().map(|version| version.revision())
     }
@@ -338,7 +338,7 @@ impl Kept {
 mod tests {
     use super::*;
 
-    /// The versions of a key in an index of either kind.
+    /// Checks the versions of a key in both kinds of index.
     fn with_each(versions: &[(u64, bool)], check: impl Fn(&mut Index)) {
         let dir = tempfile::tempdir().expect("a directory");
         let disk = Index::Disk(DiskIndex::make(dir.path().join("index")).expect("an index"));

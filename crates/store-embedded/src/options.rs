@@ -17,9 +17,9 @@ pub struct EmbeddedOptions {
     /// The revision of a new store: its first write gets the next one, and everything up to it counts as compacted. For
     /// data from another store, whose revisions clients have seen. An existing store ignores it.
     pub first_revision: u64,
-    /// Keeps neither objects nor keys in memory, but reads them from the disk each time (from a directory `index` that
-    /// each start creates): for tools, whose memory must not grow with the store. Such a store stops counting at one
-    /// key beyond a read's limit.
+    /// True to keep neither objects nor keys in memory, but read them from the disk each time (from a directory `index`
+    /// that each start creates): for tools, whose memory must not grow with the store. Such a store stops counting at
+    /// one key beyond a read's limit.
     pub lean: bool,
     pub watch: WatchOptions,
     /// Called once, with the reason, when the disk failed in a way that does not allow later writes: the process must

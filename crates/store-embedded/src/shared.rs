@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     /// The reason why the disk takes no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
-    /// Allows one compaction at a time.
+    /// Locked during a compaction: one at a time.
     pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
     /// The time at which the write in progress began.
     committing: Mutex<Option<Instant>>,

@@ -154,7 +154,8 @@ impl WatchControl for Control {
 }
 
 impl Control {
-    /// Events reach the watcher before the store's revision advances, so `last_event`, read after it, covers `current`.
+    /// Returns the barrier. Events reach the watcher before the store's revision advances, so `last_event`, read after
+    /// it, covers `current`.
     fn now(&self) -> Result<Barrier, StoreError> {
         let current = self.shared.current();
         let last_event = Revision(self.watcher.last_event.load(Ordering::Acquire));

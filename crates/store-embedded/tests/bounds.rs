@@ -111,7 +111,7 @@ fn written(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-/// A store whose process was killed while it wrote a frame.
+/// Returns a store whose process was killed while it wrote a frame.
 async fn torn() -> (SimFiles, Model) {
     let files = SimFiles::default();
     let store = open(&files);

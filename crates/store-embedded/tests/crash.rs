@@ -13,7 +13,7 @@ use support::model::{Model, list};
 use support::sim_files::{EIO, EMFILE, ENOSPC, Fault, SimFiles, Survives};
 use support::work::{Rng, Work};
 
-/// Small segments, so that a short run begins, rewrites and removes many of them.
+/// Returns options with small segments, so that a short run begins, rewrites and removes many of them.
 fn options() -> EmbeddedOptions {
     let log = LogOptions { min_segment: 8 << 10, max_segment: 8 << 10, background: false };
     EmbeddedOptions { log, ..EmbeddedOptions::new("") }

@@ -137,7 +137,7 @@ pub(crate) fn describe(event: &Event) -> String {
     }
 }
 
-/// Reads events from a watch.
+/// A reader of a watch's events.
 pub(crate) struct Reader {
     watch: Watch,
     pending: std::collections::VecDeque<Event>,

@@ -27,7 +27,7 @@ pub trait Values: Send + Sync + 'static {
         Ok(value)
     }
 
-    /// [`Store::is_stale`] for the current value of a key.
+    /// Implements [`Store::is_stale`] for the current value of a key.
     fn is_stale<'a>(&'a self, _kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
         Box::pin(std::future::ready(Ok(false)))
     }

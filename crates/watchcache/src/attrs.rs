@@ -9,9 +9,10 @@ use binnacle_meta::Text;
 use binnacle_store::Revision;
 use bytes::Bytes;
 
-/// Reads attributes from stored values. Each resource has an implementation outside this crate.
+/// A reader of attributes from stored values. Each resource has an implementation outside this crate.
 pub trait Indexer: Send + Sync + 'static {
-    /// The selectable fields besides `metadata.name` and `metadata.namespace`, in the order of [`Attrs::fields`].
+    /// Returns the selectable fields besides `metadata.name` and `metadata.namespace`, in the order of
+    /// [`Attrs::fields`].
     fn fields(&self) -> &[Text];
 
     /// Reads the attributes of the object stored under `key` (the full key).
@@ -62,7 +63,7 @@ impl Meta {
         Self(packed.into())
     }
 
-    /// A path without attributes, for lookups.
+    /// Creates a path without attributes, for lookups.
     pub(crate) fn place(path: &str) -> Self {
         Self::new(path, &[], &[])
     }

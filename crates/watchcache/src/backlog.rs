@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the bytes of events that have left their window but still wait for a watcher. Above the limit the watchers
-/// that hold these events are ended.
+/// A count of the bytes of events that have left their window but still wait for a watcher. Above the limit the
+/// watchers that hold these events are ended.
 #[derive(Debug)]
 pub struct Backlog {
     limit: usize,

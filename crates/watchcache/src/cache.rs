@@ -26,7 +26,8 @@ pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 /// The revision of an empty store, which no client of the cache has ever received.
 const NOTHING: Revision = Revision(1);
 
-/// Follows one prefix of the store and serves reads and watches of it. It does nothing before its first use.
+/// A cache that follows one prefix of the store and serves reads and watches of it. It does nothing before its first
+/// use.
 #[derive(Debug)]
 pub struct Cache {
     shared: Arc<Shared>,
@@ -38,7 +39,7 @@ impl Cache {
         Self::with_backlog(store, prefix, indexer, limits, Backlog::with_default_limit())
     }
 
-    /// [`Cache::new`] with a limit on the memory of slow watchers that is shared with other caches.
+    /// Creates a cache like [`Cache::new`], with a limit on the memory of slow watchers that caches share.
     pub fn with_backlog(
         store: Arc<dyn Store>,
         prefix: &str,

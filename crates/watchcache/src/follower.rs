@@ -308,7 +308,7 @@ pub(crate) fn historic(shared: &Shared, path: &str, kv: &KeyValue) -> Result<Ent
     Ok(entry(meta, value, kv, None))
 }
 
-/// Most updates do not change labels and selectable fields; then the old and the new entry share them.
+/// Creates an entry. Most updates do not change labels and selectable fields; then it shares them with the old one.
 fn entry(meta: Meta, value: Bytes, kv: &KeyValue, old: Option<&Meta>) -> Entry {
     let meta = match old {
         Some(old) if old.same_attributes(&meta) => old.clone(),

@@ -174,7 +174,7 @@ impl Hub {
         self.end_all(Ending::Dismissed);
     }
 
-    /// [`Hub::dismiss`] permanently: no new watch can start.
+    /// Like [`Hub::dismiss`], but permanently: no new watch can start.
     pub(crate) fn retire(&mut self) {
         self.closed = true;
         self.end_all(Ending::Dismissed);

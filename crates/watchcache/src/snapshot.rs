@@ -78,7 +78,7 @@ impl Snapshot {
         self.iter_counted(selection, start, None)
     }
 
-    /// [`Snapshot::iter`], which also counts the objects examined.
+    /// Like [`Snapshot::iter`], and counts the objects examined.
     fn iter_counted<'a>(
         &'a self,
         selection: &'a Selection,
@@ -213,7 +213,7 @@ impl SnapshotInner {
     }
 }
 
-/// Examines every object, and at the end requests an index if few of them matched.
+/// A scan of every object, which at the end requests an index if few of them matched.
 struct Scan<'a, I> {
     range: I,
     snapshot: &'a SnapshotInner,
@@ -249,7 +249,7 @@ impl<I> Drop for Scan<'_, I> {
     }
 }
 
-/// Reads the selected objects of a snapshot in steps, without borrowing it.
+/// A reader of the selected objects of a snapshot, in steps and without borrowing it.
 #[derive(Debug)]
 pub struct Cursor {
     snapshot: Snapshot,

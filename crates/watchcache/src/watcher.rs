@@ -83,7 +83,7 @@ impl Watcher {
         poll_fn(|cx| self.poll_batch(cx, max, out)).await
     }
 
-    /// [`Watcher::next_batch`] for streams.
+    /// Like [`Watcher::next_batch`], for streams.
     pub fn poll_batch(
         &mut self,
         cx: &mut Context<'_>,

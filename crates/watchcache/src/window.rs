@@ -24,7 +24,8 @@ pub struct WindowLimits {
 }
 
 impl Default for WindowLimits {
-    /// kube-apiserver's values; events dropped early because of their size can still be read from the store's history.
+    /// Returns kube-apiserver's values; events dropped early because of their size can still be read from the store's
+    /// history.
     fn default() -> Self {
         Self { min_events: 100, max_events: 100 * 1024, freshness: Duration::from_secs(75), max_bytes: 64 << 20 }
     }
@@ -39,7 +40,7 @@ pub(crate) struct Window {
     floor: Revision,
     bytes: usize,
     limits: WindowLimits,
-    /// Counts dropped events that watchers still hold.
+    /// The count of dropped events that watchers still hold.
     backlog: Arc<Backlog>,
     overhangs: bool,
 }

@@ -48,7 +48,7 @@ pub(super) struct Access {
     pub(super) admission_policies: AdmissionPolicies,
     pub(super) webhooks: AdmissionWebhooks,
     pub(super) conversions: ConversionMetrics,
-    /// Resolves the addresses of the cluster's services.
+    /// The resolver of the addresses of the cluster's services.
     pub(super) services: Arc<dyn ServiceResolver>,
     pub(super) aggregator: Aggregator,
     pub(super) availability: AvailabilityMetrics,

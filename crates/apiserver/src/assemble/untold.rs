@@ -5,7 +5,7 @@ use binnacle_endpoints::failure_response;
 use binnacle_meta::Status;
 use binnacle_request::{BoxFuture, Detour, Preferences, Request, Response};
 
-/// Refuses requests that must wait.
+/// A link that refuses requests that must wait.
 pub(super) struct Untold(pub(super) StorageVersions);
 
 impl Detour for Untold {

@@ -13,7 +13,7 @@ pub struct Host {
     pub flags: Vec<(String, String)>,
     /// The values that can be changed while the server runs, at `/debug/flags`.
     pub debug_flags: Vec<DebugFlag>,
-    /// Creates memory profiles, at `/debug/pprof/heap`: the process provides it, as it chooses the allocator.
+    /// The source of memory profiles, at `/debug/pprof/heap`: the process provides it, as it chooses the allocator.
     pub heap_profile: Option<HeapProfile>,
 }
 

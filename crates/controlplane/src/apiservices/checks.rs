@@ -35,7 +35,7 @@ pub(super) struct ServiceReference {
 }
 
 impl ServiceReference {
-    /// `None` for an API that this server serves itself.
+    /// Returns `None` for an API that this server serves itself.
     pub(super) fn of(api_service: &Value) -> Option<Self> {
         let service = api_service.at(&["spec", "service"]).filter(|service| !service.is_null())?;
         Some(Self {

@@ -14,7 +14,7 @@ use crate::informer::{Handler, Informer};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Keeps an index of roles and bindings up to date.
+/// The informers that keep an index of roles and bindings up to date.
 pub struct RolesFeed {
     index: Arc<RbacIndex>,
     resources: Catalog,

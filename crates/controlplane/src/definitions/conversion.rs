@@ -37,7 +37,7 @@ pub(super) struct ConversionWebhook {
 }
 
 impl ConversionWebhook {
-    /// `None` if the definition converts without a webhook. The resolver finds the addresses of services.
+    /// Returns `None` if no webhook converts the objects. The resolver finds the addresses of services.
     pub(super) fn of(
         definition: &Definition,
         resolver: &Arc<dyn ServiceResolver>,

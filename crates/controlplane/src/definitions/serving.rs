@@ -33,7 +33,7 @@ pub struct DefinitionRules {
 
 pub(super) type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
 
-/// Serves definitions as custom resources.
+/// The custom resources of all served definitions.
 pub struct CustomResources {
     pub(super) rules: DefinitionRules,
     catalog: Catalog,
@@ -173,8 +173,8 @@ fn fingerprint(definition: &Definition) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Refuses new objects while a definition is terminating. If a webhook converts objects, the first creation waits for
-/// the caches of all versions.
+/// Hooks that refuse new objects while a definition is terminating. If a webhook converts objects, the first creation
+/// waits for the caches of all versions.
 struct OwnHooks {
     resource: GroupResource,
     terminating: Arc<AtomicBool>,

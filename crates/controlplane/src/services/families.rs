@@ -154,7 +154,7 @@ fn default_policy(service: &mut Value, old: Option<&Value>) {
     spec_mut(service).insert("ipFamilyPolicy", policy);
 }
 
-/// `SingleStack` alone releases the second address; removing the address without it is an error.
+/// Releases the second address for `SingleStack`; removing the address without this policy is an error.
 fn follow_single_stack(service: &mut Value, old: &Value, errors: &mut FieldErrors) {
     let (new_spec, old_spec) = (Spec::of(service), Spec::of(old));
     let (addresses, families) = (new_spec.cluster_ips(), new_spec.families());

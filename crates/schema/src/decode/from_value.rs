@@ -16,7 +16,7 @@ pub fn value(tree: Value, message: &Message) -> Result<Decoded, DecodeError> {
     value_within(tree, message, &Limits::default())
 }
 
-/// [`value`] with other limits.
+/// Decodes a tree like [`value`], within other limits.
 pub fn value_within(tree: Value, message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder::new(limits);
     let value = match tree {

@@ -12,7 +12,7 @@ use crate::{Limits, Object, Value};
 
 /// The results of a reader without schema besides the value.
 pub(crate) struct Report<'f> {
-    /// Collects repeated members; `None` if findings are not needed.
+    /// The list for repeated members; `None` if findings are not needed.
     pub(crate) findings: Option<&'f mut Findings>,
     /// The first number that an `f64` cannot hold.
     pub(crate) overflow: Option<String>,
@@ -26,19 +26,19 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
     parse_within(bytes, limits, &mut Budget::new(limits))
 }
 
-/// [`parse`], for a text that is part of a larger document.
+/// Reads a text like [`parse`], as a part of a larger document.
 pub(crate) fn parse_within(bytes: &[u8], limits: &Limits, budget: &mut Budget) -> Result<Value, JsonError> {
     read(bytes, limits, budget, None)
 }
 
-/// [`parse`], which also returns repeated members as findings.
+/// Reads a document like [`parse`], and returns repeated members as findings.
 pub fn parse_strict(bytes: &[u8], limits: &Limits) -> Result<(Value, Findings), JsonError> {
     let mut findings = Findings::default();
     let value = read(bytes, limits, &mut Budget::new(limits), Some(&mut findings))?;
     Ok((value, findings))
 }
 
-/// [`parse_strict`] for documents that must be an object; `null` counts as an empty one, as in Go.
+/// Like [`parse_strict`], for documents that must be an object; `null` counts as an empty one, as in Go.
 pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<(Object, Findings), JsonError> {
     let (value, findings) = parse_strict(bytes, limits)?;
     let kind = match value {

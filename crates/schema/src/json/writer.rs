@@ -64,7 +64,7 @@ pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
     indent_at(compact, 0, out);
 }
 
-/// [`indent`] for a part at this depth of a document. Its first line continues the caller's line.
+/// Like [`indent`], for a part at this depth of a document. Its first line continues the caller's line.
 pub fn indent_at(compact: &[u8], mut depth: usize, out: &mut Vec<u8>) {
     let mut in_string = false;
     let mut bytes = compact.iter().copied().peekable();
@@ -146,7 +146,7 @@ pub fn unpack(value: &mut Value) {
     }
 }
 
-/// [`compact`] for a text that is known to be well formed.
+/// Like [`compact`], for a text that is known to be well formed.
 pub(crate) fn compacted(text: &str) -> Cow<'_, str> {
     if !has_byte(text.as_bytes(), |b| (b <= b' ') | is_html(b)) {
         return Cow::Borrowed(text);

@@ -29,7 +29,7 @@ pub fn decode(bytes: &[u8], message: &Message, depth: usize) -> Result<Value, Pr
     decode_object(bytes, message, "", "", depth)
 }
 
-/// [`decode`] for a client's bytes: the tree takes no more memory than the limit.
+/// Like [`decode`], for a client's bytes: the tree takes no more memory than the limit.
 pub fn decode_within(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Value, ProtoError> {
     read_object(bytes, message, Object::new(), limits.max_depth, &Budget::new(limits))
 }
@@ -99,8 +99,8 @@ pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
     Message::new(message.name.clone(), wanted.collect::<Vec<_>>())
 }
 
-/// Builds values in their final place, which has `null` before, as they are too large to be moved. All methods return
-/// true if the value is not Go's zero value.
+/// A decoder that builds values in their final place, `null` before, as they are too large to be moved. All methods
+/// return true if the value is not Go's zero value.
 struct Decoder<'a> {
     index: Index<'a>,
     budget: Budget,
@@ -435,7 +435,7 @@ pub(super) fn finite(number: f64) -> Result<f64, ProtoError> {
     Err(ProtoError::malformed(format!("json: unsupported value: {text}")))
 }
 
-/// The error for a list or map directly within another: protobuf wraps the inner one ([`Ty::StaticWrappedList`]).
+/// Returns the error for a list or map directly in another: protobuf wraps the inner one ([`Ty::StaticWrappedList`]).
 #[cold]
 pub(super) fn nested() -> ProtoError {
     ProtoError::malformed("proto: a list or map within a list or map")

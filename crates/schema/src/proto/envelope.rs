@@ -29,7 +29,7 @@ pub fn wrap(api_version: &str, kind: &str, raw: impl FnOnce(&mut Vec<u8>)) -> Ve
     out
 }
 
-/// [`wrap`] that appends to a buffer.
+/// Like [`wrap`], at the end of a buffer.
 pub fn wrap_into(api_version: &str, kind: &str, raw: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     head(api_version, kind, out);
     put_key(2, DELIMITED, out);

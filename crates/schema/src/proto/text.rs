@@ -11,7 +11,7 @@ pub(super) fn put_text(bytes: &[u8], out: &mut Vec<u8>) {
     put_text_of(bytes, 0..bytes.len(), out);
 }
 
-/// [`put_text`] for a part of a larger buffer: most strings are short, and reading the bytes after them makes it
+/// Like [`put_text`], for a part of a larger buffer: most strings are short, and reading the bytes after them makes it
 /// possible to process eight at a time.
 #[inline]
 pub(super) fn put_text_of(raw: &[u8], range: Range<usize>, out: &mut Vec<u8>) {

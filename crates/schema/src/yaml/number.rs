@@ -5,7 +5,7 @@ pub(super) fn format_g(n: f64) -> String {
     from_scientific(&format!("{n:e}"))
 }
 
-/// [`format_g`] for the nearest 32-bit number.
+/// Like [`format_g`], for the nearest 32-bit number.
 pub(super) fn format_g32(n: f64) -> String {
     from_scientific(&format!("{:e}", n as f32))
 }

@@ -103,7 +103,7 @@ impl StoreId {
         xxh3_64(&self.0)
     }
 
-    /// The checksum seed of a frame: a frame is valid only at the place for which it was written.
+    /// Returns the checksum seed of a frame: a frame is valid only at the place for which it was written.
     fn frame_seed(self, cover: Cover, at: u64) -> u64 {
         let mut place = [0; 32];
         for (slot, number) in place.chunks_exact_mut(8).zip([cover.first, cover.last, cover.generation, at]) {

@@ -125,7 +125,7 @@ pub(crate) async fn read_until(watcher: &mut Watcher, revision: Revision) -> Vec
     try_read_until(watcher, revision).await.unwrap()
 }
 
-/// [`read_until`] for a watch that may end.
+/// Like [`read_until`], for a watch that may end.
 pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) -> Result<Vec<WatchItem>, WatchError> {
     let mut items = Vec::new();
     while watcher.progress() < revision {
