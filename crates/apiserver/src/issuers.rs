@@ -1,4 +1,4 @@
-//! Issuers of accepted ID tokens, and anonymous requests: by the flags, or by the file of `--authentication-config`.
+//! Issuers of accepted ID tokens, and anonymous requests: from flags, or from the file of `--authentication-config`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::authentication::audiences;
 use crate::identity::identity;
 use crate::settings;
 
-/// An error of issuers that cannot be used.
+/// An error of the issuers' configuration.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssuersError {
     #[error("failed to load authentication configuration from file {}: {why}", go_quote(path))]
@@ -35,17 +35,17 @@ pub(crate) enum IssuersError {
     Metrics(#[from] prometheus::Error),
 }
 
-/// The issuers of the flags or the file, checked but not in use.
+/// The issuers in the flags or the file, validated but not in use.
 pub(crate) struct NamedIssuers {
     config: Checked,
     algorithms: Vec<Algorithm>,
-    /// The path and content of the file.
+    /// The path and contents of the file.
     file: Option<(PathBuf, Vec<u8>)>,
 }
 
-/// The accepted issuers, and the anonymous requests that need none.
+/// The accepted issuers, and the settings of anonymous requests.
 pub(crate) struct MadeIssuers {
-    /// They know no keys before they are followed.
+    /// They have no keys before they are followed.
     pub(crate) issuers: Arc<Issuers>,
     pub(crate) file: Option<IssuersFile>,
     pub(crate) anonymous: AnonymousConfig,

@@ -27,18 +27,18 @@ use crate::timed_store::TimedStore;
 pub(crate) enum Stores {
     Embedded {
         store: Arc<EmbeddedStore>,
-        /// The same, for requests.
+        /// The same store with metrics, for requests.
         timed: Arc<TimedStore>,
-        /// None of a store in memory.
+        /// `None` for a store in memory.
         directory: Option<PathBuf>,
     },
     Etcd(Clusters),
 }
 
 pub(crate) struct Clusters {
-    /// The first one has all resources without an override.
+    /// The first store has all resources without an override.
     stores: Vec<Arc<EtcdStore>>,
-    /// By place in `stores`.
+    /// Indexes in `stores`.
     overrides: HashMap<GroupResource, usize>,
     root: String,
     place: String,
@@ -75,8 +75,8 @@ impl Stores {
         Ok(Self::Embedded { store, timed, directory })
     }
 
-    /// Refuses a store into which data is being moved: part of it is not there yet. An etcd that is out of reach at the
-    /// start cannot be asked, and is served when it comes.
+    /// Refuses a store into which data are being moved: it is not complete. An etcd that cannot be reached at the start
+    /// is not checked, and is used when it becomes available.
     pub(crate) async fn refuse_unfinished(&self) -> Result<(), StartFailure> {
         let root = match self {
             Self::Embedded { .. } => ROOT,
@@ -95,7 +95,7 @@ impl Stores {
         Ok(())
     }
 
-    /// Offers the data to the operator's program.
+    /// Serves the data to the operator's program.
     pub(crate) fn offer(&self) -> Option<AdminSocket> {
         match self {
             Self::Embedded { store, directory: Some(directory), .. } => AdminSocket::open(directory, store.clone()),
@@ -123,7 +123,7 @@ impl Stores {
         }
     }
 
-    /// Every store once, the main one first.
+    /// Returns every store once, the main one first.
     pub(crate) fn all(&self) -> Vec<Arc<dyn Store>> {
         match self {
             Self::Embedded { timed, .. } => vec![timed.clone()],
@@ -146,7 +146,7 @@ impl Stores {
         }
     }
 
-    /// The embedded store, if it has a directory.
+    /// Returns the embedded store, if it has a directory.
     pub(crate) fn embedded(&self) -> Option<Arc<EmbeddedStore>> {
         match self {
             Self::Embedded { store, directory: Some(_), .. } => Some(store.clone()),
@@ -158,7 +158,7 @@ impl Stores {
         matches!(self, Self::Etcd(_))
     }
 
-    /// Returns the place of the objects, for the greeting.
+    /// Returns a description of the place of the objects.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Embedded { .. } => String::new(),
@@ -166,7 +166,7 @@ impl Stores {
         }
     }
 
-    /// The health checks under the names that probes know from kube-apiserver.
+    /// Adds the health checks, with kube-apiserver's names.
     pub(crate) fn add_checks(&self, mut health: Health, storage: &Storage) -> Health {
         let stores = self.all();
         for (n, store) in stores.into_iter().enumerate() {
@@ -199,7 +199,7 @@ impl Stores {
     }
 }
 
-/// Ends the server or the process, since a failing disk may lack what was written; the next start reads it.
+/// Ends the server or the process, since a failing disk may have lost writes; the next start reads it.
 fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
     match then {
         DiskFailure::StopServer => {
@@ -229,7 +229,7 @@ impl Clusters {
             EtcdStore::new(&options).map(Arc::new)
         };
         let mut stores = vec![open(&etcd.servers)?];
-        // Several resources may be in the same other cluster.
+        // Several resources may be in the same cluster.
         let mut known: HashMap<Vec<String>, usize> = HashMap::new();
         let mut overrides = HashMap::new();
         for (resource, servers) in &etcd.overrides {

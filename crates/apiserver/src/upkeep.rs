@@ -1,4 +1,4 @@
-//! Tasks beside the requests for the stores: compaction, and metrics that have to be measured.
+//! Background tasks for the stores: compaction, and metrics that must be measured.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::settings::Storage;
 use crate::stores::Stores;
 
-/// Ends with the value.
+/// Background tasks, which end on drop.
 pub(crate) struct Upkeep {
     _compactors: Vec<Compactor>,
     tasks: Vec<JoinHandle<()>>,
     counted: Counted,
 }
 
-/// True once the objects of all resources were counted, or if they are not counted at all.
+/// True when the objects of all resources were counted, or if they are not counted at all.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted(Arc<AtomicBool>);
 
@@ -115,7 +115,7 @@ fn count_objects(
                     let name = resource.group_resource();
                     objects.with_label_values(&[name.group.as_str(), name.resource.as_str()]).set(count);
                     deprecated.with_label_values(&[name.to_string()]).set(count);
-                    // Objects that nobody reads are not in memory, so that their size is not known.
+                    // Objects without readers are not in the cache, so their size is not known.
                     let stats = collection.cache.stats();
                     let unknown = count < 0.0 || (count > 0.0 && stats.objects == 0);
                     let size = if unknown { -1.0 } else { stats.value_bytes as f64 };

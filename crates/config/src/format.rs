@@ -1,4 +1,4 @@
-//! Reading a file: its kind and version, and the fields that the schema does not have.
+//! Reading of a file: its kind and version, and unknown fields.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ pub struct Format {
     pub group: &'static str,
     pub versions: &'static [&'static str],
     pub kind: &'static str,
-    /// The line of Go that makes the scheme of its kinds: part of the message about another kind.
+    /// The line of Go code that creates the scheme of its kinds: part of the error about another kind.
     pub scheme: &'static str,
-    /// The fields in a version, besides `apiVersion` and `kind`.
+    /// Returns the fields in a version, besides `apiVersion` and `kind`.
     pub fields: fn(Types) -> Vec<Field>,
 }
 
-/// An error of a text that is no configuration, in kube-apiserver's words.
+/// The error of a text that is not a valid configuration, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(pub String);
 
-/// Makes the types of one version, whose names are part of messages.
+/// The factory of one version's types; their names are part of error messages.
 #[derive(Clone, Copy)]
 pub struct Types(&'static str);
 
@@ -34,25 +34,25 @@ impl Types {
     }
 }
 
-/// Fails where a tree cannot have a kind and version.
+/// Fails if a tree cannot have a kind and version.
 pub fn check_type(tree: &Value) -> Result<(), ReadError> {
     let text = json::to_string(tree);
     let read = json::type_meta(text.as_bytes(), &Limits::default());
     read.map(drop).map_err(|error| ReadError(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
-/// A field that holds text.
+/// Returns a field that holds text.
 pub fn text(name: &'static str) -> Field {
     Field::new(name, Ty::String)
 }
 
-/// A field that holds a list.
+/// Returns a field that holds a list.
 pub fn list(name: &'static str, of: Ty) -> Field {
     Field::new(name, Ty::List(Box::new(of)))
 }
 
 impl Format {
-    /// Reads YAML or JSON. A field that the schema does not have, or that is there twice, is an error.
+    /// Reads YAML or JSON. An unknown or repeated field is an error.
     pub fn read(&self, text: &[u8]) -> Result<Value, ReadError> {
         let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;
@@ -60,15 +60,15 @@ impl Format {
         findings.strict_error().map_or(Ok(value), |strict| Err(ReadError(strict)))
     }
 
-    /// Reads a file in which kube-apiserver ignores unknown fields and repeated ones.
+    /// Reads a file in which kube-apiserver ignores unknown and repeated fields.
     pub fn read_leniently(&self, text: &[u8]) -> Result<Value, ReadError> {
         let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;
         self.decode(tree, twice, version).map(|(value, _)| value)
     }
 
-    /// Decodes a tree of this kind in that version. Unknown fields and the repeated key `twice` are findings, for files
-    /// that are not refused for them.
+    /// Decodes a tree of this kind and version. Unknown fields and the repeated key `twice` are findings, for files
+    /// that may have them.
     pub fn decode(
         &self,
         tree: Value,
@@ -85,7 +85,7 @@ impl Format {
         Ok((decoded.value, findings))
     }
 
-    /// The version that a file is written in.
+    /// Returns the version of a file.
     fn version(&self, tree: &Value, text: &[u8]) -> Result<&'static str, ReadError> {
         check_type(tree)?;
         let (api_version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));

@@ -1,7 +1,7 @@
 //! Configuration files of the server, which are API objects: [`Format`] reads one strictly by its owner's schema,
-//! [`Followed`] notices when it changes, [`ReloadMetrics`] count the outcomes.
+//! [`Followed`] detects changes, [`ReloadMetrics`] counts their results.
 //!
-//! The meaning of a file and its validation are its owner's business.
+//! The owner of a file interprets and validates it.
 
 mod followed;
 mod format;

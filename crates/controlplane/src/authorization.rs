@@ -1,4 +1,4 @@
-//! The cluster's objects as authorizers know them, in step with the store, and checks of writes to roles and bindings.
+//! Keeps the objects that authorizers use up to date with the store, and checks writes to roles and bindings.
 
 mod escalation;
 mod nodes;

@@ -10,7 +10,7 @@ use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
-/// Requires the verb `sign` for the signer from those who change a PodCertificateRequest's status (KEP-4317).
+/// Hooks that require the verb `sign` for the signer to change a PodCertificateRequest's status (KEP-4317).
 pub struct SignersOfPodCertificates {
     authorizer: Arc<dyn Authorizer>,
 }
@@ -41,7 +41,7 @@ impl Hooks for SignersOfPodCertificates {
     }
 }
 
-/// Notes the requester in `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests.
+/// Hooks that write the requester to `spec.username`, `uid`, `groups` and `extra` of CertificateSigningRequests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequesterOfCertificates;
 

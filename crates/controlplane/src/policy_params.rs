@@ -1,4 +1,4 @@
-//! Authors of admission policies and bindings must be able to read the parameters: expressions could reveal them.
+//! Authors of admission policies and bindings must be able to read the parameters, as expressions could reveal them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct PolicyParams {
     resource: PolicyResource,
 }
 
-/// The resource that is read, as far as it is known; `*` for unknown parts.
+/// The resource that the author must be able to read; `*` for unknown parts.
 struct Read {
     group: String,
     version: String,
@@ -31,7 +31,7 @@ struct Read {
     unknown: Option<String>,
 }
 
-/// The checks by group and kind.
+/// Returns the checks by group and kind.
 pub fn policy_hooks(resources: &Catalog, authorizer: &Arc<dyn Authorizer>) -> [(GroupKindName, Arc<dyn Hooks>); 4] {
     PolicyResource::ALL.map(|resource| {
         let hooks = PolicyParams { resources: resources.clone(), authorizer: authorizer.clone(), resource };
@@ -105,7 +105,7 @@ impl PolicyParams {
                 "{unknown} to determine minimum required permissions and user {user} does not have \"{verb}\" permission \
                  for all groups, versions and resources"
             ),
-            // kube-apiserver has them the wrong way round here.
+            // kube-apiserver swaps the user and the verb here.
             (None, PolicyResource::MutatingBindings) => {
                 format!("user {verb} does not have \"{user}\" permission on the object referenced by paramRef")
             }
@@ -115,7 +115,7 @@ impl PolicyParams {
         })
     }
 
-    /// Returns the resource that a policy reads.
+    /// Returns the resource of a policy's parameters.
     async fn of_policy(&self, name: &str) -> Read {
         let plural = match self.resource {
             PolicyResource::MutatingBindings => PolicyResource::MutatingPolicies.plural(),
@@ -168,7 +168,7 @@ impl Read {
     }
 }
 
-/// A user as Go prints one.
+/// Formats a user as Go does.
 fn shown(user: &User) -> String {
     let extra =
         |(name, values): (&binnacle_meta::Text, &Vec<binnacle_meta::Text>)| format!("{name}:[{}]", values.join(" "));

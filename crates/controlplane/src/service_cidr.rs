@@ -1,4 +1,4 @@
-//! The service CIDR of the flags as the object `kubernetes`, from which addresses of services are drawn.
+//! The ServiceCIDR `kubernetes`, made from the flags, from which addresses of services are allocated.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Context, rfc3339};
@@ -11,8 +11,8 @@ const NAME: &str = "kubernetes";
 /// The field manager of the status.
 const MANAGER: &str = "kubernetes-service-cidr-controller";
 
-/// Creates it if it is missing, adds the second family of the flags to one that has only the first, and sets the
-/// condition `Ready`, unless somebody has set it otherwise.
+/// Creates it if it is missing, adds the second family of the flags if it has only the first, and sets the condition
+/// `Ready`, unless another manager has set it.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let cidrs = Objects::new(&work.resources, "networking.k8s.io", "v1", "servicecidrs")?;
     let wanted: Vec<String> = work.config.service_cidrs.iter().map(|cidr| cidr.network()).collect();

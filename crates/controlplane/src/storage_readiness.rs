@@ -1,5 +1,5 @@
-//! Fills the watch caches before the server is ready: the first lists and watches after a start would get "try again"
-//! otherwise.
+//! Fills the watch caches before the server is ready: otherwise the first lists and watches after a start would get
+//! "try again".
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::start::Work;
 
-/// Waits until the caches are filled, but no longer than the start may take (kube-apiserver's
+/// Waits until the caches are filled, at most for the initialization timeout (kube-apiserver's
 /// `WatchCacheInitializationPostStartHook`). Resources without objects cost nothing until their first request.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let deadline = Instant::now() + work.config.storage_initialization;

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::{Algorithm, PublicKey};
 
-/// The maximum size of a token in bytes: more than any header of a request.
+/// The maximum size of a token in bytes: more than any request header has.
 const MAX_BYTES: usize = 256 << 10;
 
-/// A token that was taken apart. Its signature has not been verified.
+/// A parsed token. Its signature has not been verified.
 #[derive(Clone, Debug)]
 pub struct Token<'a> {
     header: Value,
@@ -19,7 +19,7 @@ pub struct Token<'a> {
     message: &'a str,
 }
 
-/// An error of a token that cannot be verified.
+/// The error of a token whose verification fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error("go-jose/go-jose: unknown/unsupported algorithm")]
@@ -32,7 +32,7 @@ pub enum TokenError {
 }
 
 impl<'a> Token<'a> {
-    /// Takes a text apart; `None` when it is no token at all.
+    /// Parses a token; `None` if the text is not a token.
     pub fn parse(text: &'a str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
@@ -44,22 +44,22 @@ impl<'a> Token<'a> {
         Some(Self { header: json(header)?, claims: json(claims)?, signature: decode(signature)?, message })
     }
 
-    /// The key that the header names.
+    /// Returns the key ID in the header.
     pub fn key_id(&self) -> &str {
         self.header["kid"].as_str().unwrap_or_default()
     }
 
-    /// The algorithm that the header names, if it is one that proves anything.
+    /// Returns the algorithm in the header, if it is a supported public-key signature.
     pub fn algorithm(&self) -> Option<Algorithm> {
         Algorithm::from_name(self.header["alg"].as_str()?)
     }
 
-    /// Returns the claims without verifying the signature: anybody may have written them.
+    /// Returns the claims without verifying the signature: they may be forged.
     pub fn unverified(&self) -> &Value {
         &self.claims
     }
 
-    /// The claims, if this key signed them.
+    /// Returns the claims, if this key signed them.
     pub fn verify(&self, key: &PublicKey) -> Result<&Value, TokenError> {
         if self.header.get("crit").is_some() {
             return Err(TokenError::Critical);

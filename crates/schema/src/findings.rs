@@ -1,4 +1,4 @@
-//! Findings of strict decoding, which lenient decoding ignores: fields that are unknown or given twice.
+//! Findings of strict decoding, which lenient decoding ignores: unknown and repeated fields.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,27 +8,27 @@ use binnacle_meta::go_quote;
 /// The maximum number of findings that kube-apiserver reports.
 const MAX_FINDINGS: usize = 100;
 
-/// The maximum size of their paths in bytes: a long key may stand in the path of each of its members.
+/// The maximum size of their paths in bytes: a long key may be in the paths of all its members.
 const MAX_BYTES: usize = 1 << 20;
 
-/// The beginning of kube-apiserver's error about a list of findings.
+/// The prefix of kube-apiserver's error for a list of findings.
 const STRICT: &str = "strict decoding error: ";
 
-/// The beginning of a YAML decoder's error about several things.
+/// The prefix of a YAML decoder's error for several problems.
 pub(crate) const YAML_ERRORS: &str = "yaml: unmarshal errors:\n";
 
-/// One thing that strict decoding refuses; displays itself in kube-apiserver's words.
+/// One finding of strict decoding; its text is kube-apiserver's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// A member that the schema does not know.
+    /// A member that is not in the schema.
     UnknownField(String),
-    /// A member that was given before.
+    /// A repeated member.
     DuplicateField(String),
-    /// The error of the YAML decoder about all keys of a document that were given before.
+    /// The YAML decoder's error for all repeated keys of a document.
     Yaml(String),
 }
 
-/// Findings in the order in which they were met, each once.
+/// Findings in the order of the document, without duplicates.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     list: Vec<Finding>,
@@ -66,13 +66,13 @@ impl Findings {
         self.list.iter()
     }
 
-    /// The error of `fieldValidation=Strict`, none where there is nothing to complain about.
+    /// Returns the error of `fieldValidation=Strict`; `None` without findings.
     pub fn strict_error(&self) -> Option<String> {
         let texts: Vec<String> = self.list.iter().map(ToString::to_string).collect();
         (!texts.is_empty()).then(|| format!("{STRICT}{}", texts.join(", ")))
     }
 
-    /// The warnings of `fieldValidation=Warn`: one per finding, and one per line of a YAML finding.
+    /// Returns the warnings of `fieldValidation=Warn`: one per finding, and one per line of a YAML finding.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::with_capacity(self.list.len());
         for finding in &self.list {

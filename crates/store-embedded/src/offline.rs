@@ -1,7 +1,7 @@
-//! A store that no server uses, read without changing anything in it.
+//! A store that is not in use by a server, read without changes.
 //!
-//! Opening a store changes it: it goes on in a new segment after an unfinished write, leases end, segments are rewritten.
-//! The store opened here is a copy. Segments that others follow are never written again, so the copy shares them by
+//! Opening a store changes it: it begins a new segment after an unfinished write, leases end, and segments are
+//! rewritten. So a copy is opened here. All segments but the last are never written again, so the copy shares them by
 //! hard links; the last segment and the small files are copied. The original stays locked, so that no server starts on
 //! it meanwhile.
 
@@ -20,14 +20,14 @@ use crate::log::spares::PREFIX as SPARE;
 use crate::options::EmbeddedOptions;
 use crate::store::EmbeddedStore;
 
-/// A store that was opened as a copy. Writes, and leases that end in it, leave the original as it is.
+/// A store that was opened as a copy. Writes, and leases that end in it, do not change the original.
 pub struct OfflineStore {
     store: Arc<EmbeddedStore>,
-    // Dropped in this order: the copy while the original is still locked.
+    // Dropped in this order: the original is still locked when the copy is removed.
     _copy: PrivateCopy,
 }
 
-/// A directory whose contents are those of a store's; it is removed with the value.
+/// A directory with a copy of a store's files; it is removed on drop.
 pub(crate) struct PrivateCopy {
     path: PathBuf,
     _original: DirLock,
@@ -36,8 +36,8 @@ pub(crate) struct PrivateCopy {
 // === impl OfflineStore ===
 
 impl OfflineStore {
-    /// Opens the store in `dir`, which must be there, [lean](Options::lean). Reads all of it, so it blocks for as long as
-    /// that takes.
+    /// Opens the existing store in `dir` as a [lean](Options::lean) copy. Reads the whole store, and blocks until that
+    /// is done.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let copy = PrivateCopy::of(dir)?;
         let opened = EmbeddedStore::open(EmbeddedOptions { lean: true, ..EmbeddedOptions::new(&copy.path) });
@@ -79,7 +79,7 @@ impl Drop for PrivateCopy {
     }
 }
 
-/// Makes an empty directory beside the store, where hard links are possible, or else among the temporary files.
+/// Creates an empty directory beside the store, where hard links are possible, or else among the temporary files.
 fn place(dir: &Path) -> io::Result<PathBuf> {
     let beside = dir.canonicalize()?.with_extension(format!("{COPY}{}", std::process::id()));
     let elsewhere = std::env::temp_dir().join(beside.file_name().unwrap_or_default());
@@ -89,7 +89,7 @@ fn place(dir: &Path) -> io::Result<PathBuf> {
 
 const COPY: &str = "copy-";
 
-/// Removes the copies of processes that were killed, whose lock is free.
+/// Removes copies that killed processes left, whose locks are free.
 fn remove_leftovers(dir: &Path) {
     let Ok(dir) = dir.canonicalize() else { return };
     let (Some(parent), Some(name)) = (dir.parent(), dir.file_stem()) else { return };
@@ -100,7 +100,7 @@ fn remove_leftovers(dir: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| ours(path)) {
         if DirLock::acquire_silently(&path).is_ok() {
-            // A copy that cannot be removed does no harm.
+            // A copy that cannot be removed is harmless.
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -131,7 +131,7 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// True when a directory holds a store, also one of a form that is not known any more.
+/// Returns true if a directory has a store, even in a format that is not supported any more.
 pub fn is_store(dir: &Path) -> bool {
     let names = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.into_iter().any(|name| {
@@ -140,13 +140,13 @@ pub fn is_store(dir: &Path) -> bool {
     })
 }
 
-/// The directory of the database that held the log before the present format.
+/// The directory of the database that was used before the present format.
 pub(crate) const OLD_FORM: &str = "log";
 
 // === impl OpenError ===
 
 impl OpenError {
-    /// The same error about the directory that the caller knows.
+    /// Returns the same error with the original's directory.
     pub(crate) fn about(self, dir: &Path) -> Self {
         let dir = dir.to_owned();
         match self {
@@ -172,7 +172,7 @@ mod tests {
         store.txn(txn).await.expect("a put");
     }
 
-    /// Every file with its contents.
+    /// Returns every file with its contents.
     fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
         for entry in fs::read_dir(dir).expect("a directory") {
@@ -192,7 +192,7 @@ mod tests {
         let dir = base.path().join("store");
         let log = LogOptions { min_segment: 256 << 10, max_segment: 256 << 10, background: true };
         let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(&dir) }).expect("opens");
-        // Enough for several segments.
+        // Enough writes for several segments.
         for n in 0..200 {
             put(&store, &format!("/k/{}", n % 50)).await;
         }
@@ -201,7 +201,7 @@ mod tests {
         store.close().await;
         drop(store);
 
-        // The rest of a copy whose process was killed.
+        // A copy that a killed process left.
         let left = base.path().join("store.copy-0");
         fs::create_dir(&left).expect("a directory");
         fs::write(left.join("lock"), "0").expect("a file");

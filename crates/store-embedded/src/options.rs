@@ -7,35 +7,35 @@ use std::time::Duration;
 use crate::log::LogOptions;
 use crate::recovery::FIRST_REVISION;
 
-/// The options of a store. `Options::new(dir)` has values that suit a server with a small memory budget.
+/// The options of a store. `Options::new(dir)` has defaults for a server with a small memory budget.
 #[derive(Clone)]
 pub struct EmbeddedOptions {
-    /// The directory that holds everything; it is created when it does not exist.
+    /// The directory of all files; it is created if it does not exist.
     pub dir: PathBuf,
     /// The sizes of the files.
     pub log: LogOptions,
     /// The revision of a new store: its first write gets the next one, and everything up to it counts as compacted. For
-    /// data from elsewhere, of which clients have seen revisions already. An existing store ignores it.
+    /// data from another store, whose revisions clients have seen. An existing store ignores it.
     pub first_revision: u64,
-    /// Holds neither objects nor keys in memory, but looks for them on disk each time (in a directory `index` that each
-    /// start makes): for tools, whose memory must not grow with the store. Such a store counts the keys beyond a limit
-    /// only as far as one.
+    /// True to keep neither objects nor keys in memory, but read them from the disk each time (from a directory `index`
+    /// that each start creates): for tools, whose memory must not grow with the store. Such a store stops counting at
+    /// one key beyond a read's limit.
     pub lean: bool,
     pub watch: WatchOptions,
-    /// Called once, with the reason, when the disk failed in a way that no later write may build on: the process must
-    /// end, and the next one read what the disk has.
+    /// Called once, with the reason, when the disk failed in a way that does not allow later writes: the process must
+    /// end, and the next one must read the disk again.
     pub on_failure: Option<OnFailure>,
 }
 
-/// The callback for a disk that has failed for good.
+/// The callback for a disk that has failed permanently.
 pub type OnFailure = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The buffers of watches, and their progress messages.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
-    /// The maximum number of events that wait for a watcher; it reads further ones from history instead.
+    /// The maximum number of events buffered for a watcher; it reads further ones from history instead.
     pub buffer_events: usize,
-    /// The maximum number of bytes of keys and values that wait for a watcher.
+    /// The maximum bytes of keys and values buffered for a watcher.
     pub buffer_bytes: usize,
     /// The interval of progress messages for a watch without events.
     pub progress_interval: Duration,

@@ -1,4 +1,4 @@
-//! The contract of the storage engines, on disk and in memory.
+//! The contract of storage engines, on disk and in memory.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ mod in_memory {
     binnacle_store::contract_tests!(store);
 }
 
-/// Every watch falls behind at once, so all of them live on history.
+/// Every watch falls behind at once, so all events come from history.
 mod with_tiny_buffers {
     use super::*;
 
@@ -43,7 +43,7 @@ mod with_tiny_buffers {
     binnacle_store::contract_tests!(store);
 }
 
-/// Everything is looked for on disk.
+/// Everything is read from the disk.
 mod lean {
     use super::*;
 

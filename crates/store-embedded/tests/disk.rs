@@ -1,4 +1,4 @@
-//! The directory: its lock, restarts, and files that were changed.
+//! The directory: its lock, restarts, and changed files.
 
 mod support;
 
@@ -71,7 +71,7 @@ async fn leases_survive_a_restart() {
     assert_eq!(list(&store, &prefix_range(b"/a/"), None).await.expect("a list"), []);
 }
 
-/// A lease that ended takes all its keys with it, also one put at the same moment: the next start finds no orphan.
+/// A lease that ends deletes all its keys, including one that is put at the same moment: the next start has no orphan.
 #[tokio::test]
 async fn a_restart_after_puts_raced_with_the_end_of_their_lease() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -121,7 +121,7 @@ async fn closing_is_quick_and_tells_everyone() {
     assert!(matches!(error, StoreError::Closed), "{error}");
     assert!(matches!(store.get(Bytes::from_static(b"/a/0"), None).await, Err(StoreError::Closed)));
     assert!(matches!(store.health().await, Err(StoreError::Closed)));
-    // Open watches keep neither the directory nor its lock.
+    // Open watches hold neither the directory nor its lock.
     let again = open(dir.path()).expect("the store opens again");
     let count = list(&again, &prefix_range(b"/a/"), None).await.expect("a list").len();
     assert_eq!(count, written, "what was acknowledged, and nothing else");
@@ -169,7 +169,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Whatever happens to the files, the store refuses to start, or fails when it reads, or has everything as it was.
+/// After any change of the files, the store refuses to start, or a read fails, or the contents are unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damaged_files_never_give_wrong_answers() {
     let original = tempfile::tempdir().expect("a directory");
@@ -218,7 +218,7 @@ async fn damaged_files_never_give_wrong_answers() {
     assert!(refused > 20, "damage is found at all");
 }
 
-/// A file is gone: an older state would be a lie.
+/// A lost file is an error: the store must not show an older state.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_files_are_noticed() {
     let original = tempfile::tempdir().expect("a directory");

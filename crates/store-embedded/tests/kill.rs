@@ -1,4 +1,4 @@
-//! A process that is killed while many clients write: whatever it acknowledged is there when the next one starts.
+//! A process that is killed while many clients write: the next process finds everything that it acknowledged.
 //!
 //! The test runs itself as the process to be killed. `KILL_ROUNDS` sets how often (100).
 
@@ -46,7 +46,7 @@ fn killed_at_any_time() {
     assert!(told.acknowledged > rounds, "the victims did write");
 }
 
-/// Not even the first start has a moment at which it must not be interrupted.
+/// The first start may be interrupted at any moment.
 #[test]
 fn killed_while_it_is_created() {
     if victim::is_running() {

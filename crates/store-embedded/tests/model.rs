@@ -1,4 +1,4 @@
-//! Random work on the engine and on a model of the contract: the same answers, the same states, the same events.
+//! Random work on the engine and on a model of the contract: the results, states and events must be the same.
 
 mod support;
 
@@ -48,7 +48,7 @@ async fn on_disk_with_restarts() {
         let mut rng = Rng::new(seed);
         let mut model = Model::default();
         for round in 0..4 {
-            // In turn as servers and as tools open it.
+            // Alternates between the options of servers and of tools.
             let log = LogOptions { min_segment: 64 << 10, max_segment: 64 << 10, background: true };
             let options = EmbeddedOptions { lean: round % 2 == 1, log, ..EmbeddedOptions::new(dir.path()) };
             let store = EmbeddedStore::open(options).expect("the store opens");

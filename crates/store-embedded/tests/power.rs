@@ -1,8 +1,8 @@
-//! A process that is recorded while many clients write: all that it acknowledged before a call would be there if the
-//! power had failed at that call.
+//! A process that is recorded while many clients write: if the power had failed at any system call, everything
+//! acknowledged before it would be there.
 //!
-//! Unlike the simulated files of the crash tests, it uses the real ones. `POWER_CUTS` sets the number of points in time
-//! that are tried (60).
+//! Unlike the simulated files of the crash tests, it uses real ones. `POWER_CUTS` sets the number of tested points in
+//! time (60).
 
 mod support;
 

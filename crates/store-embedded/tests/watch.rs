@@ -45,7 +45,7 @@ async fn a_watch_without_events_hears_how_far_it_has_come() {
     }
 }
 
-/// Events that a watcher does not read are not kept for it: they come from history when it does.
+/// Events that a watcher does not read are not buffered for it: later it reads them from history.
 #[tokio::test]
 async fn buffers_are_bounded() {
     const VALUE: usize = 64 << 10;

@@ -31,16 +31,16 @@ use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::settings::{Settings, SettingsError};
 
-/// The maximum bytes of wire forms that are kept beside the stored objects.
+/// The maximum bytes of encoded forms that are cached beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
 
-/// Authentication, authorization and admission, and the sources of their decisions.
+/// Authentication, authorization and admission, and the data that they decide by.
 pub(super) struct Access {
     pub(super) authenticator: Arc<dyn Authenticator>,
     pub(super) authorizer: Arc<dyn Authorizer>,
     pub(super) roles: Arc<RolesFeed>,
     pub(super) token_issuer: TokenIssuer,
-    /// The PEM text of the authorities whose client certificates count.
+    /// The PEM text of the authorities whose client certificates are accepted.
     pub(super) client_ca: String,
     pub(super) request_header: Option<RequestHeader>,
     pub(super) admission: PluginOptions,
@@ -48,7 +48,7 @@ pub(super) struct Access {
     pub(super) admission_policies: AdmissionPolicies,
     pub(super) webhooks: AdmissionWebhooks,
     pub(super) conversions: ConversionMetrics,
-    /// Finds the addresses of the cluster's services.
+    /// The resolver of the addresses of the cluster's services.
     pub(super) services: Arc<dyn ServiceResolver>,
     pub(super) aggregator: Aggregator,
     pub(super) availability: AvailabilityMetrics,
@@ -56,8 +56,8 @@ pub(super) struct Access {
     pub(super) discovery_metrics: DiscoveryMetrics,
 }
 
-/// The built-in resources in the versions that are served by default, with their admission, and the loops that keep
-/// the cluster's own objects.
+/// Creates the built-in resources in the served versions, with their admission, and the loops that maintain the
+/// cluster's own objects.
 pub(super) fn built_in(
     storage: StorageOptions,
     set: Catalog,
@@ -117,7 +117,7 @@ pub(super) fn built_in(
     Ok((api, control_plane, resources))
 }
 
-/// Returns the APIs to serve: those of the release that the flags enable and the emulated version has.
+/// Returns the APIs to serve: those that the flags enable and the emulated version has.
 fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
     let served = config.served()?;
     Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
@@ -125,7 +125,7 @@ fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
     }))
 }
 
-/// Returns the hooks of resources that do more than the store, by group and kind.
+/// Returns the hooks of resources that need more than the store, by group and kind.
 fn hooks(
     resources: &Catalog,
     config: &binnacle_controlplane::Config,
@@ -147,7 +147,7 @@ fn hooks(
 }
 
 fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served) -> binnacle_controlplane::Config {
-    // Endpoints cannot be loopback addresses: a server that only listens there advertises the machine's own.
+    // Endpoints cannot be loopback addresses: a server that listens only there advertises the machine's own address.
     let listening = Some(address.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback());
     let advertised = config
         .generic
@@ -172,7 +172,7 @@ fn control_plane_config(config: &Settings, address: SocketAddr, served: &Served)
     }
 }
 
-/// The group versions for which APIServices are kept.
+/// Returns the group versions that get APIServices.
 fn local_apis(served: &Served) -> Vec<LocalApi> {
     let apis = served.groups().into_iter().flat_map(|group| {
         group.versions.iter().map(|version| LocalApi {

@@ -1,4 +1,4 @@
-//! Validation of the files that settings name, without a server.
+//! Validation of the files in settings, without a server.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use prometheus::Registry;
 use super::{Named, StartFailure, manifests, not_registered};
 use crate::settings::Settings;
 
-/// Reads all files as a start does. Connects to nobody, and leaves nothing behind.
+/// Reads all files as a start does. Opens no connections, and leaves nothing behind.
 pub(crate) fn check_files(settings: &Settings) -> Result<(), StartFailure> {
-    // Metrics of a server that is never there.
+    // These metrics are never shown.
     let metrics = Registry::new();
     let egress = match settings.debugging.egress_config.as_deref() {
         Some(path) => Egress::load(path, &DialMetrics::register(&metrics).map_err(not_registered)?)?,

@@ -1,4 +1,4 @@
-//! Webhooks and policies in files of the server.
+//! Admission webhooks and policies in manifest files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use tokio::task::JoinSet;
 use super::{StartFailure, not_registered};
 use crate::identity::identity;
 
-/// The manifest directories of admission plugins, in force and followed.
+/// The manifest directories of admission plugins, loaded and followed.
 pub(super) struct AdmissionManifests(Vec<Followed>);
 
 impl AdmissionManifests {
-    /// Reads them all for the first time. Their metrics are there only if there are any.
+    /// Loads all directories. The metrics are registered only if there are any.
     pub(super) fn begin(
         told: &[(&'static str, PathBuf)],
         features: &Arc<Features>,
@@ -43,13 +43,13 @@ impl AdmissionManifests {
         Ok(Self(followed?))
     }
 
-    /// Begins to follow them; the tasks end with the shutdown signal.
+    /// Starts to follow the directories; the tasks end with the shutdown signal.
     pub(super) fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.0.into_iter().for_each(|followed| followed.follow(tasks, shutdown));
     }
 }
 
-/// Reads the directories and puts nothing in force.
+/// Reads the directories without using their contents.
 pub(super) fn check(named: &[(&'static str, PathBuf)], features: &Arc<Features>) -> Result<(), StartFailure> {
     for (plugin, path) in named {
         let Some(sort) = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin) else { continue };
@@ -58,7 +58,7 @@ pub(super) fn check(named: &[(&'static str, PathBuf)], features: &Arc<Features>)
     Ok(())
 }
 
-/// The kinds of manifests, whether the group is served or not.
+/// Returns the kinds of manifests, even if the group is not served.
 fn types(features: &Arc<Features>) -> StoredTypes {
     let of_admission = |description: &&Arc<ResourceDescription>| {
         let is_of = |sort: Manifests| sort.kind() == description.kind || sort.binding() == Some(&*description.kind);

@@ -1,4 +1,4 @@
-//! The way to other servers of the same cluster, whose authority is in `--peer-ca-file`.
+//! The proxy to other servers of the same cluster, whose authority is in `--peer-ca-file`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rustls::client::ResolvesClientCert;
 use super::StartFailure;
 use crate::settings::Settings;
 
-/// `None` where requests are not handed on to other servers of the cluster.
+/// Creates the proxy; `None` if requests are not forwarded to other servers of the cluster.
 pub(super) fn make(
     config: &Settings,
     identity: Option<Arc<dyn ResolvesClientCert>>,

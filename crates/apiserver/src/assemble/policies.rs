@@ -20,7 +20,7 @@ pub(super) struct AdmissionPolicies {
 }
 
 impl AdmissionPolicies {
-    /// Match conditions of policies are counted beside those of webhooks.
+    /// Creates the policies; their match conditions share metrics with those of webhooks.
     pub(super) fn new(conditions: &MatchConditionMetrics, registry: &Registry) -> Result<Self, prometheus::Error> {
         Ok(Self {
             policies: Policies::new(),

@@ -1,4 +1,4 @@
-//! The plugins of admission webhooks, and the configurations that they follow.
+//! The plugins of admission webhooks, and the configurations that they use.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,17 +14,17 @@ use binnacle_server::{Certificates, DebugTextLink};
 use binnacle_webhook::{Credential, Itself, OwnCertificates, ServiceResolver, Users};
 use tokio::task::JoinSet;
 
-/// The maximum number of concurrent webhook calls to itself: the default limits of requests in flight together.
+/// The maximum number of concurrent webhook calls to itself: the sum of the default in-flight limits.
 const MOST_OWN_CALLS: usize = 600;
 
-/// Both plugins, as far as they are asked.
+/// The enabled ones of the two plugins.
 pub(super) struct AdmissionWebhooks {
     sources: Vec<Arc<Webhooks>>,
     surroundings: Surroundings,
 }
 
 impl AdmissionWebhooks {
-    /// Nothing is followed before [`AdmissionWebhooks::follow`].
+    /// Creates the plugins. They follow nothing before [`AdmissionWebhooks::follow`].
     pub(super) fn new(
         options: &PluginOptions,
         is_asked: &dyn Fn(&str) -> bool,
@@ -52,31 +52,31 @@ impl AdmissionWebhooks {
         })
     }
 
-    /// Begins to keep the webhooks in step with the store; the tasks end with the shutdown signal.
+    /// Starts to follow the webhook configurations; the tasks end with the shutdown signal.
     pub(super) fn follow(&self, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         self.sources.iter().for_each(|source| follow_webhooks(source, resources, tasks, shutdown));
     }
 
-    /// The debug page with the table of webhooks.
+    /// Returns the debug page with the table of webhooks.
     pub(super) fn page(&self) -> DebugTextLink {
         let sources = self.sources();
         DebugTextLink::new("/debug/admission_webhooks", move || Webhooks::table(&sources, Instant::now()))
     }
 
-    /// The webhooks of both plugins, of which health checks ask whether they have been read.
+    /// Returns the webhooks of the enabled plugins, for health checks.
     pub(super) fn sources(&self) -> Vec<Arc<Webhooks>> {
         self.sources.clone()
     }
 }
 
-/// Returns the client identity for calls of this server as a webhook: itself, by a token that nobody else knows.
+/// Returns the client identity for calls of this server as a webhook: itself, by a token that no other client has.
 pub(super) fn itself(token: &str, certificates: &Arc<Certificates>) -> Itself {
     let shown = certificates.clone();
     let certificates = OwnCertificates::new(move |certificate| shown.shows(certificate));
     Itself::new(Credential::Bearer(token.to_owned()), certificates, MOST_OWN_CALLS)
 }
 
-/// Returns the parts of the server that plugins need, with families of metrics of its own.
+/// Returns the components that plugins need, with metrics of its own.
 pub(super) fn surroundings(
     catalog: &Catalog,
     lookup: Arc<dyn Lookup>,

@@ -7,7 +7,7 @@ use binnacle_authz::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode};
 #[derive(Clone, Debug)]
 pub struct Authorization {
     pub source: Source,
-    /// For ABAC, in a configuration file too.
+    /// The policy file of ABAC, also if a configuration file enables ABAC.
     pub policy_file: Option<PathBuf>,
     pub always_allow_paths: Vec<String>,
 }
@@ -20,7 +20,7 @@ pub enum Source {
 }
 
 impl Authorization {
-    /// Returns true if a flag lets everybody do everything.
+    /// Returns true if flags allow all requests of all users.
     pub fn allows_everything(&self) -> bool {
         match &self.source {
             Source::Flags(config) => {
@@ -32,7 +32,7 @@ impl Authorization {
 }
 
 impl Default for Authorization {
-    /// Authorizes nodes by the needs of their pods, everybody else by roles.
+    /// Authorizes nodes by their pods, and all other users by roles.
     fn default() -> Self {
         let authorizers = [AuthorizerMode::Node, AuthorizerMode::Rbac].map(AuthorizerConfig::of).to_vec();
         Self {

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug)]
 pub struct Debugging {
-    /// True when `/debug/pprof` serves profiles, and `/debug/flags` the flags that the host lets be set
+    /// True when `/debug/pprof` serves profiles, and `/debug/flags` the host's settable flags
     /// ([`Host::debug_flags`](super::Host::debug_flags)).
     pub profiling: bool,
-    /// A socket on which both are served to users that may open it.
+    /// A socket that serves both to users who may open it.
     pub socket: Option<PathBuf>,
     /// A file with a TracingConfiguration.
     pub tracing_config: Option<PathBuf>,

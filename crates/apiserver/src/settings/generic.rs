@@ -1,4 +1,4 @@
-//! Settings for requests of all kinds, the version of Kubernetes that the server acts as, and its features.
+//! Settings for all kinds of requests, the emulated version of Kubernetes, and feature gates.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,12 +11,12 @@ pub struct Generic {
     pub advertise_address: Option<IpAddr>,
     pub cors: Option<Cors>,
     pub gates: Gates,
-    /// Later versions of the emulated release's APIs are served too.
+    /// True when versions of APIs that are newer than the emulated release are served too.
     pub forward_compatible: bool,
-    /// APIs that `--runtime-config` names are served even where the emulated release does not have them.
+    /// True when APIs in `--runtime-config` are served even if the emulated release does not have them.
     pub named_forward_compatible: bool,
     pub livez_grace_period: Duration,
-    /// Requests are refused until the server has been ready once.
+    /// True when requests are refused until the server has been ready once.
     pub refuses_until_ready: bool,
     pub priority_and_fairness: bool,
     pub external_hostname: Option<String>,
@@ -25,7 +25,7 @@ pub struct Generic {
     pub max_requests: i64,
     pub min_request_timeout: Duration,
     pub request_timeout: Duration,
-    /// The time that the start waits for caches to be filled.
+    /// The maximum time that the start waits for caches.
     pub storage_initialization: Duration,
     pub shutdown_delay: Duration,
     pub shutdown_send_retry_after: bool,

@@ -2,23 +2,23 @@
 
 use binnacle_server::{DebugFlag, HeapProfile};
 
-/// Settings that are left to the owner of the process.
+/// Settings that the owner of the process chooses.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// The maximum number of files and sockets that the process may have open; connections leave the store its own.
-    /// `None` asks the system for the limit in force.
+    /// The maximum number of open files and sockets of the process; connections leave some for the store. `None` uses
+    /// the system's current limit.
     pub descriptors: Option<u64>,
     pub on_disk_failure: DiskFailure,
-    /// Names and values of the program's flags, as `/flagz` shows them.
+    /// Names and values of the program's flags, for `/flagz`.
     pub flags: Vec<(String, String)>,
-    /// The values that can be set while the server runs, at `/debug/flags`.
+    /// The values that can be changed while the server runs, at `/debug/flags`.
     pub debug_flags: Vec<DebugFlag>,
-    /// Makes profiles of the memory in use, at `/debug/pprof/heap`: only the process knows its allocator.
+    /// The source of memory profiles, at `/debug/pprof/heap`: the process provides it, as it chooses the allocator.
     pub heap_profile: Option<HeapProfile>,
 }
 
-/// The reaction to a failed disk of an embedded store: nothing may be written after data that may or may not be there,
-/// and only another start reads the data that are.
+/// The reaction to a failed disk of an embedded store. Nothing may be written after data whose durability is unknown,
+/// and only another start reads what the disk has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiskFailure {
     /// The server stops, and [`Handle::ended`](crate::Handle::ended) returns.

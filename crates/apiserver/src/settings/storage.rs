@@ -9,14 +9,14 @@ use binnacle_registry::{MediaType, Uncached};
 
 #[derive(Clone, Debug)]
 pub struct Storage {
-    /// The directory as it was given; `None` means the default one, or none at all when everything is ephemeral.
+    /// The directory as given; `None` means the default one, or none if everything is ephemeral.
     pub data_dir: Option<PathBuf>,
     pub ephemeral: bool,
     pub etcd: Option<Etcd>,
     pub encryption_file: Option<PathBuf>,
-    /// Read the file again when it changes.
+    /// True when the file is read again after changes.
     pub encryption_reload: bool,
-    /// None for never.
+    /// `None` means never.
     pub compaction_interval: Option<Duration>,
     pub count_metric_interval: Option<Duration>,
     pub size_metric_interval: Option<Duration>,
@@ -25,7 +25,7 @@ pub struct Storage {
     pub media_type: MediaType,
     pub uncached: Uncached,
     pub delete_workers: usize,
-    /// Deletes set the finalizers that a garbage collector takes away again.
+    /// True when deletes set the finalizers that a garbage collector removes.
     pub garbage_collector: bool,
     pub event_ttl: Duration,
     pub lease_reuse: Duration,
@@ -44,7 +44,7 @@ pub struct Etcd {
 }
 
 impl Default for Storage {
-    /// In the default data directory.
+    /// Uses the default data directory.
     fn default() -> Self {
         Self {
             data_dir: None,

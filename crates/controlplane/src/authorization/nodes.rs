@@ -31,8 +31,8 @@ impl Handler for OneKind {
     }
 }
 
-/// Begins to keep a graph in step with the first request of a node; the tasks end with the shutdown signal. Resources
-/// that are not served (`--runtime-config`) relate nothing.
+/// Follows resources for the graph from the first request of a node on; the tasks end with the shutdown signal.
+/// Resources that are not served (`--runtime-config`) are left out.
 pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
     for kind in GraphKind::ALL {
         let (group, plural) = kind.resource();
@@ -53,7 +53,7 @@ pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut Joi
     }
 }
 
-/// Returns the rules of all nodes: those of the role `system:node`, which nobody has to bind.
+/// Returns the rules of all nodes: the rules of the role `system:node`, which needs no binding.
 pub fn node_rules() -> Result<Vec<Rule>, Status> {
     let roles = bootstrap_roles::cluster_roles()?;
     let role = roles.iter().find(|role| role.str_at(&["metadata", "name"]) == "system:node");

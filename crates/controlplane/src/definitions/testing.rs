@@ -1,4 +1,4 @@
-//! Definitions for tests, and a catalog that serves them.
+//! Definitions for tests, and a catalog with their resources.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) fn custom_resources() -> (Catalog, CustomResources) {
     (catalog, custom)
 }
 
-/// The n-th definition of the group `a.test`, whose objects have `fields` fields, no two definitions the same.
+/// Returns the n-th definition of the group `a.test`, whose objects have `fields` fields; all definitions differ.
 pub(super) fn definition(n: usize, fields: usize) -> Definition {
     let plural = format!("widgets{n}");
     let names = value!({

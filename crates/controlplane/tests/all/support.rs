@@ -1,4 +1,4 @@
-//! A server's resources over a store in memory, with admission and hooks as the program puts them together.
+//! A server's resources over a store in memory, with the admission and hooks of the program.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server over a store of its own.
+    /// Creates a server over a store of its own.
     pub(crate) fn new(config: &Config) -> Self {
         Self::over(Arc::new(EmbeddedStore::ephemeral()), config)
     }
 
-    /// One of several servers over a store.
+    /// Creates one of several servers over a store.
     pub(crate) fn over(store: Arc<dyn Store>, config: &Config) -> Self {
         let resources = Catalog::new(binnacle_builtin::kinds(), Arc::default());
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));

@@ -1,11 +1,11 @@
-//! A member put into the text of an object without reading the rest.
+//! Insertion of a member into the text of an object, without decoding the rest.
 
 use super::{Cursor, Malformed};
 
-/// Writes a JSON object with one more text member in the object under `parent`: in the place of the member of that
-/// name, or at its place in the order of the names. Values need no escapes.
+/// Returns the JSON object with a text member set in the object under `parent`: replaced if it exists, or inserted in
+/// the order of the names. Values need no escapes.
 ///
-/// `None` where the text is no object, or has no object of that name.
+/// `None` if the text is not an object, or has no object named `parent`.
 pub fn with_text_member(text: &[u8], parent: &str, name: &str, value: &str) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(text).ok()?;
     let place = find(text, parent, name).ok()??;
@@ -24,7 +24,7 @@ pub fn with_text_member(text: &[u8], parent: &str, name: &str, value: &str) -> O
     Some(out)
 }
 
-/// The part of the text that the member takes the place of.
+/// The part of the text that the member replaces.
 struct MemberSpan {
     start: usize,
     end: usize,
@@ -53,7 +53,7 @@ fn find(text: &str, parent: &str, name: &str) -> Result<Option<MemberSpan>, Malf
 
 fn member(cursor: &mut Cursor<'_>, name: &str) -> Result<MemberSpan, Malformed> {
     let mut more = cursor.open(b'}')?;
-    // Behind the object's opening brace, or behind the last skipped member. An empty object has been read whole.
+    // After the object's opening brace, or after the last skipped member. An empty object has been read completely.
     let mut end = if more { cursor.position() } else { cursor.position() - 1 };
     let mut skipped = false;
     while more {

@@ -1,8 +1,8 @@
-//! From protobuf straight to JSON, without a tree: answers of GET, LIST and WATCH from stored bytes.
+//! Converts protobuf directly to JSON, without a tree: responses of GET, LIST and WATCH from stored bytes.
 //!
 //! JSON has the fields in the order of the Go struct, protobuf by number. So each message is read twice: once to note
-//! where its fields lie, once to write them. Bytes that are well formed but not as the encoder writes them (a field in
-//! two places, a map out of order) are put in order first.
+//! the positions of its fields, once to write them. Bytes that are well formed but not in the encoder's order (a field
+//! in two places, an unsorted map) are normalized first.
 
 use std::ops::Range;
 
@@ -23,14 +23,14 @@ use crate::json;
 use crate::limits::Budget;
 use crate::types::{Field, Message, Ty};
 
-/// Fields of an answer that the stored bytes do not have.
+/// Fields of a response that the stored bytes do not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overrides<'a> {
-    /// `metadata.resourceVersion`: stored bytes hold it empty, as it is the revision they are stored at.
+    /// `metadata.resourceVersion`, which is empty in stored bytes, as it is the revision at which they are stored.
     pub resource_version: Option<&'a str>,
 }
 
-/// Appends the JSON of a message of an envelope, the same as of the tree of [`super::decode_object`].
+/// Appends the JSON of an envelope's message, the same as for the tree of [`super::decode_object`].
 pub fn to_json(
     raw: &[u8],
     message: &Message,
@@ -60,11 +60,11 @@ pub fn to_json(
     .inspect_err(|_| out.truncate(start))
 }
 
-/// The kind of value that was written.
+/// The class of a value that was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Null,
-    /// Go's zero value in another shape.
+    /// Go's zero value, but not `null`.
     Zero,
     Value,
 }
@@ -75,7 +75,7 @@ impl Written {
     }
 }
 
-/// The message that is being written, and the values that it gets besides its bytes.
+/// The kind of the message that is being written, with the values that are not in its bytes.
 #[derive(Clone, Copy)]
 enum MessageScope<'o> {
     Root {
@@ -83,12 +83,12 @@ enum MessageScope<'o> {
         kind: &'o str,
         overrides: Overrides<'o>,
     },
-    /// Metadata with that resourceVersion.
+    /// Metadata with this resourceVersion.
     Metadata(&'o str),
     Inner,
 }
 
-/// The value that is written for a field instead of its bytes.
+/// A value that is written for a field instead of its bytes.
 enum Given<'o> {
     Nothing,
     Text(&'o str),
@@ -116,10 +116,10 @@ struct Writer<'a, 'o> {
 }
 
 impl<'a> Writer<'a, '_> {
-    /// Writes a message and returns whether it is more than Go's zero value.
+    /// Writes a message; returns true if it is not Go's zero value.
     ///
-    /// Each member begins with a comma, and the first comma becomes the brace: so a member that turns out to be left out
-    /// is just cut off again. Lists and maps are written likewise.
+    /// Each member begins with a comma, and the first comma becomes the brace, so that a member that is to be omitted
+    /// can be cut off again. Lists and maps are written the same way.
     fn message(
         &mut self,
         range: Range<usize>,
@@ -177,7 +177,7 @@ impl<'a> Writer<'a, '_> {
         Ok(Written::nonzero(nonzero))
     }
 
-    /// Turns the comma before the first member into the opening bracket, and closes.
+    /// Replaces the comma before the first member by the opening bracket, and appends the closing one.
     #[inline]
     fn close(&mut self, open: usize, begin: u8, end: u8) {
         match self.out.get_mut(open) {
@@ -192,7 +192,7 @@ impl<'a> Writer<'a, '_> {
         Written::Null
     }
 
-    /// A field that the bytes do not have.
+    /// Writes a field that is absent in the bytes.
     fn absent(&mut self, field: &Field, plan: &FieldPlan, depth: usize) -> Result<Written, Stop> {
         match plan.absent {
             Absent::ShownZero => self.zero(&field.ty, depth),
@@ -200,11 +200,11 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
-    /// A field that the bytes have.
+    /// Writes a field that is present in the bytes.
     #[inline]
     fn value(&mut self, range: Range<usize>, field: &Field, rule: Rule, depth: usize) -> Result<Written, Stop> {
         match (rule, Shape::of(&field.ty)) {
-            // It is never empty.
+            // Its text is never empty.
             (Rule::OmittedText, _) => {
                 put_text_of(self.index.raw, range, self.out);
                 Ok(Written::Value)
@@ -220,7 +220,7 @@ impl<'a> Writer<'a, '_> {
         Reader::of_range(self.index.raw, range)
     }
 
-    /// The zero value of a type that Go holds without pointer.
+    /// Writes the zero value of a type that is not a pointer in Go.
     fn zero(&mut self, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         match ty {
             Ty::Bool => self.out.extend_from_slice(b"false"),
@@ -236,7 +236,7 @@ impl<'a> Writer<'a, '_> {
         while let Some(key) = reader.key("list")? {
             self.items(key.wire, &mut reader, element, depth)?;
         }
-        // Records that pack no numbers at all make no list.
+        // Records without any packed numbers are not a list.
         if self.out.len() == open {
             return Ok(self.null());
         }
@@ -244,7 +244,7 @@ impl<'a> Writer<'a, '_> {
         Ok(Written::Value)
     }
 
-    /// One record of a list: an element, or several numbers packed together.
+    /// Writes one record of a list: an element, or several packed numbers.
     #[inline]
     fn items(&mut self, wire: u8, reader: &mut Reader<'a>, element: &Ty, depth: usize) -> Result<(), Stop> {
         match (wire_type(element), wire) {
@@ -297,7 +297,7 @@ impl<'a> Writer<'a, '_> {
         Ok(Written::Value)
     }
 
-    /// A value that has a length.
+    /// Writes a value with a length.
     #[inline]
     fn delimited(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         match ty {
@@ -311,7 +311,7 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
-    /// A value that has a length and is neither text nor message.
+    /// Writes a value with a length that is neither text nor message.
     fn special(&mut self, range: Range<usize>, ty: &Ty, depth: usize) -> Result<Written, Stop> {
         let bytes = &self.index.raw[range.clone()];
         match ty {
@@ -371,7 +371,7 @@ impl<'a> Writer<'a, '_> {
         }
     }
 
-    /// A value without length.
+    /// Writes a value without length.
     #[inline]
     fn number(&mut self, reader: &mut Reader<'_>, ty: &Ty) -> Result<Written, Stop> {
         if wire_type(ty) == FIXED64 {
@@ -391,7 +391,7 @@ impl<'a> Writer<'a, '_> {
         Ok(Written::nonzero(n != 0))
     }
 
-    /// A list in a message of its own, `null` where it has no elements.
+    /// Writes a list in a message of its own, `null` if it has no elements.
     fn wrapped(&mut self, range: Range<usize>, element: &Ty, depth: usize) -> Result<Written, Stop> {
         let open = self.out.len();
         let mut reader = self.reader(range);

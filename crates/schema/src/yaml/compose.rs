@@ -1,4 +1,4 @@
-//! The first document of a text as nodes, and the parser's complaints in Go's words.
+//! The nodes of a text's first document, and the parser's errors in Go's words.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::Limits;
 /// A node of a document.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// The line where it starts, from 1.
+    /// The line on which it starts, from 1.
     pub(super) line: usize,
     pub(super) kind: NodeContent,
 }
@@ -19,21 +19,21 @@ pub(super) struct Node {
 pub(super) enum NodeContent {
     Scalar {
         text: String,
-        /// In full, empty for none.
+        /// The full tag, empty for none.
         tag: String,
         plain: bool,
     },
     List(Vec<usize>),
-    /// Keys and values in turn.
+    /// Keys and values alternate.
     Map(Vec<usize>),
-    /// To the node of an anchor.
+    /// A reference to the node of an anchor.
     Alias {
         target: usize,
         name: String,
     },
 }
 
-/// The nodes of a document; the first one is its root. Without any the document is empty.
+/// The nodes of a document; the first one is its root. An empty document has none.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) nodes: Vec<Node>,
@@ -48,7 +48,7 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
         block_nesting_limit: limits.max_depth,
     };
     let mut document = Document::default();
-    // Names of anchors by number come from the text of the alias itself.
+    // The parser gives anchors as numbers; their names are taken from the alias's text.
     let mut anchors: HashMap<usize, usize> = HashMap::new();
     let mut open: Vec<usize> = Vec::new();
     for event in Parser::new_from_str_with_options(text, options) {
@@ -110,29 +110,29 @@ fn full_tag(tag: Option<&Tag>) -> String {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default()
 }
 
-/// The stage in which Go finds a fault: it counts lines differently while it scans tokens and while it parses them.
+/// The stage in which Go finds an error: scanning tokens and parsing them count lines differently.
 enum Stage {
     Scanning,
     Parsing,
 }
 
-/// The complaint in Go's words, with Go's line.
+/// Returns the error in Go's words, with Go's line.
 fn complaint(error: &ScanError, text: &str) -> YamlError {
     let (stage, problem) = problem(error.kind());
-    // Go counts from 0, and its errors about unclosed values have the line where the text ends.
+    // Go counts from 0, and its errors for unclosed values have the line of the text's end.
     let breaks = text.matches('\n').count();
     let marked = error.marker().line().saturating_sub(1);
     let line = match error.kind() {
         ErrorKind::UnclosedFlowCollection { .. } => breaks + usize::from(!text.ends_with('\n')),
         ErrorKind::UnclosedQuotedScalar => breaks,
-        // The mark is at the scalar that the tab ends.
+        // The parser's mark is at the scalar before the tab.
         ErrorKind::TabInPlainScalar | ErrorKind::TabInIndentation => {
             let by_tab = |line: &str| line.trim_start_matches(' ').starts_with('\t');
             text.lines().skip(marked + 1).position(by_tab).map_or(marked, |offset| marked + 1 + offset)
         }
         _ => marked,
     };
-    // Line 0 is left out, and only scanning counts from 1 then.
+    // Line 0 is not shown; only scanning errors count from 1.
     match (stage, line) {
         (_, 0) => YamlError::document(problem),
         (Stage::Scanning, line) => YamlError::document(format!("line {}: {problem}", line + 1)),
@@ -225,7 +225,7 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
             (Scanning, "found character that cannot start any token")
         }
         ErrorKind::RecursionLimitExceeded => (Scanning, "exceeded max depth"),
-        // Documents that Go's parser would accept, or bounds of the parser: its own words.
+        // Documents that Go's parser would accept, or limits of the parser, have its own text.
         other => return (Scanning, other.to_string()),
     };
     (stage, problem.to_owned())

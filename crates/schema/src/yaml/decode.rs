@@ -1,4 +1,4 @@
-//! Nodes into a tree, as `yaml.v2` and `sigs.k8s.io/yaml` go about it one after the other.
+//! Converts nodes to a tree, in the steps of `yaml.v2` and then `sigs.k8s.io/yaml`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -37,7 +37,7 @@ pub(super) fn decode(document: &Document, limits: &Limits) -> Result<(Value, Opt
     Ok((value, finding))
 }
 
-/// A node as Go has it before it becomes JSON: keys have types.
+/// A node before its conversion to JSON, as in Go: keys have types.
 enum Yaml {
     Scalar(Key),
     List(Vec<Yaml>),
@@ -66,9 +66,9 @@ struct Decoder<'a> {
     nodes: &'a [Node],
     limits: &'a Limits,
     budget: Budget,
-    /// Lines about keys that were given before.
+    /// The error lines for repeated keys.
     repeated: Vec<String>,
-    /// The aliases that are being followed.
+    /// The aliases that are being expanded.
     aliases: HashSet<usize>,
     decoded: usize,
     aliased: usize,
@@ -129,14 +129,14 @@ impl Decoder<'_> {
         )
     }
 
-    /// Merges the members of other maps (`<<`) into this one, over those that it already has.
+    /// Merges the members of other maps (`<<`) into this one, replacing those that it already has.
     fn merge(&mut self, id: usize, map: &mut Map, depth: usize) -> Result<(), YamlError> {
         let nodes = self.nodes;
         let want_map = || YamlError::document("map merge requires map or sequence of maps as the value");
         match &nodes[id].kind {
             NodeContent::Map(_) | NodeContent::Alias { .. } => self.merge_one(id, map, depth + 1),
             NodeContent::List(children) => {
-                // Earlier ones take precedence.
+                // Earlier maps take precedence.
                 for child in children.iter().rev() {
                     if !matches!(&nodes[*child].kind, NodeContent::Map(_) | NodeContent::Alias { .. }) {
                         return Err(want_map());
@@ -182,7 +182,7 @@ impl Decoder<'_> {
         result
     }
 
-    /// Counts a node, and refuses documents with too many nodes from aliases, by Go's measure and by ours.
+    /// Counts a node, and refuses documents with too many nodes from aliases, by Go's limit and by this crate's.
     fn count(&mut self, depth: usize) -> Result<(), YamlError> {
         if depth > self.limits.max_depth {
             return Err(too_deep(self.limits.max_depth));
@@ -199,7 +199,7 @@ impl Decoder<'_> {
     }
 }
 
-/// 99 of 100 nodes may come from aliases in small documents, 10 of 100 in very large ones.
+/// Returns the share of nodes that may come from aliases: 99% in small documents, 10% in very large ones.
 fn allowed_alias_share(decoded: usize) -> f64 {
     const LOW: usize = 400_000;
     const HIGH: usize = 4_000_000;
@@ -271,7 +271,7 @@ impl Yaml {
     }
 }
 
-/// A number as it arrives behind Go's JSON encoder: whole ones have no point any more.
+/// Returns a number as Go's JSON encoder would pass it on: whole numbers lose their point.
 fn float(n: f64) -> Result<Value, YamlError> {
     if !n.is_finite() {
         return Err(YamlError::Document(format!("json: unsupported value: {}", number::format_g(n))));
@@ -304,7 +304,7 @@ fn unsupported_key(key: &Key, value: &Yaml) -> YamlError {
 }
 
 impl Key {
-    /// The key as `%#v` shows it.
+    /// Formats the key like Go's `%#v`.
     fn go_syntax(&self) -> String {
         match self {
             Self::Null => "<nil>".to_owned(),
@@ -317,7 +317,7 @@ impl Key {
     }
 }
 
-/// A value as `%#v` shows it.
+/// Formats a value like Go's `%#v`.
 fn go_syntax(value: &Yaml) -> String {
     match value {
         Yaml::Scalar(Key::Null) => "interface {}(nil)".to_owned(),

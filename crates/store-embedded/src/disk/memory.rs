@@ -1,4 +1,4 @@
-//! The log of a store that lives and dies with its process.
+//! The log of a store that exists only as long as its process.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,11 +1,11 @@
-//! Failures of background work: when it is tried again, when they are logged, and when they make the store unready.
+//! Failures of background work: decides when to retry, when to log, and when the store is unready.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// One kind of work.
+/// The failures of one kind of background work.
 pub(crate) struct BackgroundFailure {
     what: &'static str,
     now: Mutex<Now>,
@@ -13,13 +13,13 @@ pub(crate) struct BackgroundFailure {
 
 #[derive(Default)]
 struct Now {
-    /// The beginning of the failures, and the last error.
+    /// The time of the first failure, and the last error.
     since: Option<(Instant, String)>,
     failures: u64,
     retry: Option<Instant>,
     told: Option<Instant>,
     untold: u64,
-    /// The failure was logged, and its end was not yet.
+    /// True when a failure was logged, and its end was not yet.
     open: bool,
 }
 
@@ -37,7 +37,7 @@ impl BackgroundFailure {
         Self { what, now: Mutex::default() }
     }
 
-    /// True for a while after each failure.
+    /// Returns true for a while after each failure.
     pub(crate) fn waits(&self) -> bool {
         self.now.lock().retry.is_some_and(|retry| Instant::now() < retry)
     }
@@ -62,7 +62,7 @@ impl BackgroundFailure {
         tracing::error!(%error, file, untold, "cannot {}", self.what);
     }
 
-    /// It went well, or there is nothing to be done any more.
+    /// Notes a success, or that no work is left.
     pub(crate) fn over(&self) {
         let mut now = self.now.lock();
         let (failures, open) = (now.failures, now.open);
@@ -74,7 +74,7 @@ impl BackgroundFailure {
         }
     }
 
-    /// Returns the error of failures that last for so long that somebody should know.
+    /// Returns the error of failures that last long enough to make the store unready.
     pub(crate) fn lasting(&self) -> Option<String> {
         self.lasting_at(Instant::now())
     }

@@ -1,7 +1,7 @@
-//! A segment as it is known in memory: its file, and where each record is in it.
+//! A segment in memory: its file, and the position of each record in it.
 //!
-//! A record costs 4 bytes (its place) in a segment as it was written, which has every revision, 8 in a rewritten one,
-//! which has gaps, and two bits: it is dead, it is a deletion.
+//! A record takes 4 bytes (its position) in an original segment, which has every revision, 8 in a rewritten one, which
+//! has gaps, and two bits: dead, and deletion.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::files::LogFile;
 pub(crate) struct Segment {
     pub(crate) cover: Cover,
     pub(crate) next_revision: u64,
-    /// The number of its first frame, and the end of the segment before it: a rewritten one takes over both.
+    /// The number of its first frame, and the end of the previous segment; a rewritten segment keeps both.
     pub(crate) sequence: u64,
     pub(crate) before: End,
     pub(crate) file: Arc<dyn LogFile>,
     /// The position of its first frame.
     pub(crate) begin: u64,
-    /// The end of its frames: the bytes behind it were never acknowledged.
+    /// The end of its frames; the bytes behind it were never acknowledged.
     pub(crate) end: End,
     /// The bytes that it takes on disk.
     pub(crate) allocated: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Segment {
 #[derive(Default)]
 pub(crate) struct Records {
     base: u64,
-    /// Revisions from `base` on; empty as long as there is no gap.
+    /// Revisions relative to `base`; empty as long as there is no gap.
     revisions: Vec<u32>,
     places: Vec<u32>,
     dead: Bits,
@@ -39,7 +39,7 @@ pub(crate) struct Records {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) total: u64,
-    /// Bytes of dead puts: nobody can ask for them.
+    /// Bytes of dead puts, which no read can return.
     pub(crate) dead_puts: u64,
     /// Bytes of dead deletions, which have to stay while an older segment has a dead put.
     pub(crate) dead_deletions: u64,
@@ -49,12 +49,12 @@ pub(crate) struct Usage {
 #[derive(Clone, Default)]
 pub(crate) struct Bits(Vec<u64>);
 
-/// The position of a record: its length comes first.
+/// The position of a record, where its length field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordPosition {
     pub(crate) revision: u64,
     pub(crate) at: u64,
-    /// The next record, or the end, is not before `at` plus this: it may be longer than the record.
+    /// The distance to the next record, or to the end; it may be larger than the record.
     pub(crate) room: u64,
 }
 
@@ -65,7 +65,7 @@ impl Records {
         self.places.len()
     }
 
-    /// False when the place cannot be kept: revisions ascend, and are less than 2^32 apart, as are places.
+    /// Returns false if the position cannot be stored: revisions must ascend, and both must be within 2^32.
     pub(crate) fn push(&mut self, revision: u64, at: u64, len: usize, deletion: bool) -> bool {
         let count = self.places.len();
         if count == 0 {
@@ -106,7 +106,7 @@ impl Records {
         (n < self.len()).then_some(n)
     }
 
-    /// The first record that is not older than a revision.
+    /// Returns the index of the first record at or after a revision.
     pub(crate) fn first_from(&self, revision: u64) -> usize {
         let Some(delta) = revision.checked_sub(self.base) else { return 0 };
         match self.revisions.is_empty() {
@@ -121,7 +121,7 @@ impl Records {
         RecordPosition { revision: self.revision(n), at, room: next.saturating_sub(at) }
     }
 
-    /// Returns the set of records that are dead now.
+    /// Returns a copy of the set of dead records.
     pub(crate) fn dead(&self) -> Bits {
         self.dead.clone()
     }
@@ -134,7 +134,7 @@ impl Records {
         self.deletions.get(n)
     }
 
-    /// Marks a record as dead: nobody can ask for it any more.
+    /// Marks a record as dead: no read can return it any more.
     pub(crate) fn bury(&mut self, n: usize, end: u64) {
         if self.dead.get(n) {
             return;
@@ -160,7 +160,7 @@ impl Usage {
         self.dead_puts + self.dead_deletions
     }
 
-    /// Returns the number of bytes that have to be kept.
+    /// Returns the number of bytes of records that are not dead.
     pub(crate) fn needed(&self) -> u64 {
         self.total.saturating_sub(self.dead())
     }

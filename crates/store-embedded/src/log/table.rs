@@ -1,4 +1,4 @@
-//! All segments, in order, and the position of a revision among them.
+//! All segments, in order, and the lookup of revisions in them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::files::LogFile;
 
 pub(crate) struct Table {
     pub(crate) store: StoreId,
-    /// The last one is being written to.
+    /// The last one is open for writing.
     pub(crate) segments: Vec<Segment>,
     pub(crate) next_generation: u64,
     /// The segments that are being rewritten.
     pub(crate) moving: Option<Moving>,
 }
 
-/// Segments that are being rewritten, by their index; it does not change, as others are added behind them.
+/// Segments that are being rewritten, by index; the indexes are stable, as new segments are appended.
 pub(crate) struct Moving {
     pub(crate) range: Range<usize>,
-    /// The revisions in them that died since it was decided which are kept.
+    /// The revisions in them that died since the records to keep were chosen.
     pub(crate) died: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Returns the index of the segment that has a revision.
+    /// Returns the index of the segment that can have a revision.
     fn segment_of(&self, revision: u64) -> Option<usize> {
         // All but the last of the segments that begin at one revision are empty.
         self.segments.partition_point(|segment| segment.next_revision <= revision).checked_sub(1)
@@ -45,7 +45,7 @@ impl Table {
         (!segment.records.is_dead(n)).then(|| (segment.file.clone(), segment.records.place(n, segment.end.at)))
     }
 
-    /// Records of `first..=last` that follow each other in one file.
+    /// Returns consecutive records of `first..=last` in one file.
     pub(crate) fn run(
         &self,
         first: u64,
@@ -60,7 +60,7 @@ impl Table {
                 let place = records.place(n, segment.end.at);
                 let begun = run.first().map(|first| first.at);
                 let full = run.len() >= most || begun.is_some_and(|begun| place.at + place.room - begun > most_bytes);
-                // Dead records between others are read over, unless nothing was found yet.
+                // Dead records before the first live one are skipped; after it they end the run.
                 if place.revision > last || full || (records.is_dead(n) && !run.is_empty()) {
                     break;
                 }

@@ -2,7 +2,7 @@
 
 use binnacle_schema::{Value, json};
 
-/// The members of a review that are looked at must have their types. `null` stands for a member that is not there.
+/// Checks the types of the members of a review that are used. `null` counts as an absent member.
 pub(super) fn check_types(review: &Value, version: &str) -> Result<(), String> {
     for (member, what) in [("request", "ConversionRequest"), ("response", "ConversionResponse")] {
         let is_object = |value: &Value| matches!(value, Value::Object(_));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use binnacle_metrics::keep;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
 
-/// The families of all conversion webhooks.
+/// The metrics of all conversion webhooks.
 #[derive(Clone, Debug)]
 pub struct ConversionMetrics {
     requests: IntCounterVec,
@@ -44,7 +44,7 @@ impl ConversionMetrics {
         })
     }
 
-    /// A webhook was asked.
+    /// Records a call of a webhook.
     pub(super) fn asked(&self, failure: Option<Failure>, took: Duration) {
         let labels = match failure {
             None => ["success", ""],
@@ -54,7 +54,7 @@ impl ConversionMetrics {
         self.latency.with_label_values(&labels).observe(took.as_secs_f64());
     }
 
-    /// Objects of a definition were converted, or not.
+    /// Records a conversion of a definition's objects.
     pub(super) fn converted(&self, definition: &str, versions: [&str; 2], succeeded: bool, took: Duration) {
         let succeeded = if succeeded { "true" } else { "false" };
         let labels = [definition, versions[0], versions[1], succeeded];
