@@ -46,7 +46,7 @@ fn events() {
     );
 }
 
-/// Fields that v1beta1 states once apply to all versions in v1, and absent fields get the defaults of v1beta1.
+/// Fields that v1beta1 gives once apply to all versions in v1, and absent fields get the defaults of v1beta1.
 #[test]
 fn definitions_of_old() {
     let (convert, back) =
@@ -105,7 +105,7 @@ fn autoscaler_of_utilization() {
     );
 }
 
-/// Fields that v1 lacks come from v2 to annotations and back.
+/// Fields of v2 that v1 lacks are converted to annotations and back.
 #[test]
 fn autoscaler_annotations() {
     let (to_v2, from_v2) = conversion("autoscaling", "v1", "HorizontalPodAutoscaler").expect("conversion");
@@ -271,7 +271,7 @@ fn inner(ty: &Ty) -> Option<&Message> {
     }
 }
 
-/// Every version that a resource is described in leads to the stored one.
+/// Every version of a described resource is converted to the stored version.
 #[test]
 fn described_versions_are_converted() {
     let described = binnacle_resources::all();
@@ -295,7 +295,7 @@ fn described_versions_are_converted() {
     }
 }
 
-/// Each version of a stored kind that the tables know can be read.
+/// Each version of a stored kind in the tables can be read.
 #[test]
 fn removed_versions_are_read() {
     let described: Vec<_> = binnacle_resources::all().collect();
@@ -322,7 +322,7 @@ fn removed_versions_are_read() {
     assert!(seen > removed::CONVERSIONS.len(), "{seen}");
 }
 
-/// Fields of versions that are not served any more, and their form in the stored version.
+/// Fields of versions that are no longer served, and their form in the stored version.
 #[test]
 fn removed_versions_say_the_same() {
     const PDB: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
