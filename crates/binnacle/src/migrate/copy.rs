@@ -112,7 +112,7 @@ impl Migration<'_> {
         }
     }
 
-    /// Deletes the target's next keys before `key`; all of them if there is none.
+    /// Deletes the target's next keys before `key` and skips `key` itself; deletes all of them if there is none.
     async fn delete_before(&mut self, theirs: &mut Side<'_>, key: Option<Bytes>) -> Result<(), Error> {
         while let Some(next) = theirs.peek().await?.filter(|next| key.as_ref().is_none_or(|key| next.key <= *key)) {
             if key.as_ref() != Some(&next.key) {
