@@ -1,4 +1,4 @@
-//! Custom objects on their way through webhooks.
+//! Custom resources and webhooks.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ fn widget(size: u64) -> Value {
     json!({"apiVersion": "hooks.test/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": size}})
 }
 
-/// Fields that a webhook adds and the schema does not know are never stored, but count as a change; a version that it
-/// sets must be the object's; managers that it removes are gone; and it gets the namespace of an object that a client
-/// replaces.
+/// Fields that a webhook adds and the schema does not specify are never stored, but count as a change; a version that
+/// it sets must be the object's; managers that it removes are removed; and it gets the namespace of an object that a
+/// client replaces.
 #[tokio::test(flavor = "multi_thread")]
 async fn patched_beyond_the_schema() {
     let operations = Arc::new(Mutex::new(json!([])));
