@@ -50,7 +50,7 @@ const FILLERS_PER_COMPACTION: u64 = 50_000;
 const FIRST_STRIDE: u64 = 32;
 const LAST_STRIDE: u64 = 8192;
 
-/// From this number of filler writes on, a message tells the operator that they take long.
+/// From this number of filler writes on, a message names a faster way to the operator.
 const MANY_FILLERS: u64 = 5_000_000;
 
 // === impl Target ===

@@ -1,4 +1,4 @@
-//! Formats of strings, as the registry of kube-openapi knows them.
+//! Formats of strings, as in the registry of kube-openapi.
 
 use std::net::IpAddr;
 

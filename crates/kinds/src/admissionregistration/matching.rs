@@ -192,7 +192,7 @@ pub(super) fn reserved_name(situation: &StrategyContext<'_>, object: &Value) -> 
     errors
 }
 
-/// Returns warnings about objects whose name is reserved for manifest files, or may become so.
+/// Returns a warning about an object with a reserved name.
 pub(super) fn reserved_name_warnings(object: &Value) -> Vec<String> {
     has_reserved_name(object).then(|| format!("metadata.name: {}", reserved())).into_iter().collect()
 }

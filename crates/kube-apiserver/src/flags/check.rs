@@ -37,7 +37,7 @@ fn attempt(given: &Given) -> Result<(), String> {
     Server::check(&settings).map_err(|error| error.to_string())
 }
 
-/// Returns the error, for an unknown flag with a suggestion.
+/// Returns the text of an error, with a suggestion for an unknown flag.
 fn explain(error: &FlagError) -> String {
     let FlagError::Unknown(name) = error else { return error.to_string() };
     let known = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name);

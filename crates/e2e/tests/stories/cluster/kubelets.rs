@@ -161,7 +161,7 @@ impl Kubelet {
     /// Writes the creation of the containers, then that they run. Returns the uid once all of it is written.
     async fn run(&self, pod: &Pod, address: u32) -> Option<String> {
         if is_ready(pod) {
-            // The pod ran before this kubelet started.
+            // The pod was already running when this kubelet first saw it.
             return pod.uid();
         }
         let container = &pod.spec.as_ref().unwrap().containers[0];
