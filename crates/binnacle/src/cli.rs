@@ -1,4 +1,4 @@
-//! The command line: the commands, their arguments, and their output.
+//! The command line: commands, arguments, output.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -198,7 +198,7 @@ fn etcd_flags() -> [Arg; 4] {
     ]
 }
 
-/// Carries a command out; whether it found everything well.
+/// Runs a command. Returns true if it found no problem.
 pub async fn run(matches: &ArgMatches) -> Result<bool, Error> {
     let Some((name, matches)) = matches.subcommand() else { return Err(Error::new("no command")) };
     match name {
@@ -267,7 +267,7 @@ fn etcd_access(matches: &ArgMatches) -> EtcdAccess {
     EtcdAccess::new(tls, matches.get_one::<String>("etcd-prefix").map_or("", String::as_str))
 }
 
-/// Returns the access to the target: flags that are not given are those of the source.
+/// Returns the access to the target; flags that are not given default to those of the source.
 fn target_access(matches: &ArgMatches, source: &EtcdAccess) -> EtcdAccess {
     let tls = TlsPaths {
         ca: path(matches, "to-etcd-cafile"),

@@ -1,4 +1,4 @@
-//! Checks that this release's server can take a store over: reads every value as the server would.
+//! Checks that a server of this release can take over a store: reads every value as the server would.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(crate) struct Diagnosis {
 enum Severity {
     /// The server cannot serve the data.
     Problem,
-    /// Good to know.
+    /// For information.
     Note,
 }
 
@@ -51,16 +51,16 @@ struct Examples {
     keys: Vec<String>,
 }
 
-/// The number of keys that a finding names.
+/// The limit on keys that a finding lists.
 const EXAMPLES: usize = 5;
-/// The number of findings that are listed by their details.
+/// The limit on findings with details.
 const MAX_FINDINGS: usize = 1000;
 const OTHER: &str = "for other reasons, of which there are too many to name";
-/// The key by which servers, Binnacle's and Go's, agree which of them compacts; it lies outside every prefix.
+/// The key by which servers, Binnacle's and Go's, agree on the one that compacts; it is outside every prefix.
 const COMPACTION_KEY: &[u8] = b"compact_rev_key";
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
-/// Examines all keys of a store. `encryption` is the file that `--encryption-provider-config` of the server would name.
+/// Examines all keys of a store. `encryption` is the server's `--encryption-provider-config`.
 pub(crate) async fn examine(opened: &Opened, encryption: Option<&Path>) -> Result<Diagnosis, Error> {
     let store = &*opened.store;
     let encryption = match encryption {
@@ -124,7 +124,7 @@ impl Doctor {
                     found(FindingKind::Undecodable, &why);
                 }
             }
-            // The schema of its definition is not checked here: those who read it are told of errors.
+            // The schema of its definition is not checked here: clients that read the object see its errors.
             None if is_custom_object(&value) => {}
             None => found(FindingKind::Undecodable, "it is no JSON object with apiVersion, kind and metadata"),
         }
@@ -137,7 +137,7 @@ fn is_custom_object(value: &[u8]) -> bool {
     object["apiVersion"].is_string() && object["kind"].is_string() && object["metadata"].is_object()
 }
 
-/// The provider and the key's name, which stand in front of an encrypted value.
+/// Returns the provider and the key's name, which precede an encrypted value.
 fn provider(value: &[u8]) -> String {
     let head = &value[..value.len().min(200)];
     let mut parts = head[ENCRYPTED.len()..].split(|byte| *byte == b':').map(String::from_utf8_lossy);
@@ -146,7 +146,7 @@ fn provider(value: &[u8]) -> String {
     format!("encrypted by {provider} {version}, key {name:?}")
 }
 
-/// Without the key, which differs from one finding to the next.
+/// Returns an error without the key, so that equal errors of different keys are one finding.
 fn reason(error: &str) -> String {
     error.rsplit_once("\": ").map_or(error, |(_, why)| why).to_owned()
 }
@@ -180,7 +180,7 @@ async fn outside(opened: &Opened, revision: Revision, diagnosis: &mut Diagnosis)
 }
 
 async fn count(store: &dyn Store, range: Range<Bytes>, revision: Revision) -> Result<usize, Error> {
-    // A compaction that overtakes this is no reason to fail: keys outside the prefix are reported for information.
+    // A concurrent compaction is not an error: keys outside the prefix are only reported for information.
     let request = RangeRequest { range, revision: Some(revision), limit: 0, count_only: true };
     let now = RangeRequest { revision: None, ..request.clone() };
     Ok(match store.range(request).await {
@@ -204,7 +204,7 @@ impl Diagnosis {
         }
     }
 
-    /// Returns true if the server can take the store over.
+    /// Returns true if the server can take over the store.
     pub(crate) fn healthy(&self) -> bool {
         self.findings.keys().all(|(severity, ..)| *severity != Severity::Problem)
     }
@@ -330,7 +330,7 @@ mod tests {
         let other = POD.replace("Pod", "Gadget");
         let sealed = b"k8s:enc:aesgcm:v1:two:xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
         let none: Option<&Path> = None;
-        // Key, value, configuration, and the expected findings; `*` stands for any words.
+        // Key, value, configuration, and the expected findings; `*` matches any words.
         type Case<'a> = (&'a str, &'a [u8], Option<&'a Path>, &'a [[&'a str; 3]]);
         let cases: &[Case<'_>] = &[
             (pod, POD.as_bytes(), none, &[]),

@@ -18,7 +18,7 @@ impl Error {
         Self(message.into())
     }
 
-    /// A failure while something was being done.
+    /// Returns the error of an action that failed.
     pub(crate) fn doing(what: &str, error: impl Display) -> Self {
         Self(format!("{what}: {error}"))
     }

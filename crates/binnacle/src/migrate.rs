@@ -1,9 +1,9 @@
-//! Moving all data from one store to another, while the first one is in use or not.
+//! Migration of all data from one store to another, with the source in use or not.
 //!
-//! The target is never served before the end, so it may hold anything meanwhile; a marker in it says which source it is
-//! filled from and up to which revision of the source all is there. Every pass compares the keys of both stores, deletes
-//! what the source has not, and writes what changed after that revision, in the order of the changes. A pass that was
-//! killed is made up for by the next one. Between passes the source's watch is followed.
+//! No server uses the target before the end, so it may be incomplete until then. A marker in it names the source and
+//! the revision of the source up to which the target is complete. Every pass compares the keys of both stores, deletes
+//! those that the source lacks, and writes what changed after that revision, in order. The next pass completes an
+//! interrupted one. Between passes the source's watch is followed.
 
 mod copy;
 mod follow;
@@ -36,11 +36,11 @@ pub(crate) struct Order {
     pub(crate) from_access: EtcdAccess,
     pub(crate) to: StoreLocation,
     pub(crate) to_access: EtcdAccess,
-    /// The source is in use, and followed until the switch.
+    /// True if the source is in use: it is followed until the switch.
     pub(crate) online: bool,
 }
 
-/// A migration under way.
+/// A migration in progress.
 struct Migration<'a> {
     target: Target,
     marker: Marker,
@@ -49,10 +49,10 @@ struct Migration<'a> {
     progress: &'a mut Progress,
 }
 
-/// The longest time for a server that was told to stop to keep the lock of its store.
+/// The longest time for a stopping server to release the lock of its store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Moves the data. The answer is a report for the operator.
+/// Migrates the data. Returns a report for the operator.
 pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let mut progress = Progress::new();
     let mut source = Source::open(order).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let report = loop {
         match migration.fill(&*source.opened.store, &switch, source.live.as_deref()).await? {
             Ended::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
-            // The server has stopped: its last writes are in its directory.
+            // The server has stopped, so its last writes are in its directory.
             Ended::SourceGone(reason) => {
                 let StoreLocation::Embedded(dir) = &order.from else {
                     return Err(Error::doing("following the source", reason));
@@ -88,7 +88,7 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
 /// The source of a migration.
 struct Source {
     opened: Opened,
-    /// The identity of the store, whichever way it is reached.
+    /// The identity of the store, independent of the way it is accessed.
     identity: String,
     /// The socket of the server that owns the store.
     live: Option<PathBuf>,
@@ -119,7 +119,7 @@ impl Source {
         }
     }
 
-    /// The store of a server that has stopped, or is about to.
+    /// Opens the store of a server that has stopped or is stopping.
     async fn offline(dir: &Path, until: Instant) -> Result<Self, Error> {
         let dir = store_dir(dir);
         let identity = identity(&dir)?;
@@ -143,7 +143,7 @@ fn identity(dir: &Path) -> Result<String, Error> {
     Ok(format!("embedded store {}", path.display()))
 }
 
-/// The store that is to be filled, and how its keys begin.
+/// Opens the target. Returns it with the prefix of its keys.
 async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Target, String), Error> {
     match &order.to {
         StoreLocation::Etcd(endpoints) => {
@@ -151,7 +151,7 @@ async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Ta
             Ok((Target::etcd(Arc::new(etcd(endpoints, &order.to_access)?), &root).await?, root))
         }
         StoreLocation::Embedded(dir) => {
-            // The marker of an unfinished migration is there before servers can find the store.
+            // The marker of an unfinished migration is written before servers can find the store.
             if let Some(new) = NewStore::prepare(dir)? {
                 let options =
                     EmbeddedOptions { first_revision: begun.0, lean: true, ..EmbeddedOptions::new(&new.unfinished) };
@@ -174,7 +174,8 @@ async fn open_embedded(options: EmbeddedOptions) -> Result<Arc<EmbeddedStore>, E
     Ok(Arc::new(opened.map_err(|error| Error::doing("opening the target", error))??))
 }
 
-/// Makes sure that the target is empty or filled by an earlier attempt of ours, and marks it as unfinished.
+/// Requires a target that is empty or was filled by an earlier attempt from the same source, and marks it as
+/// unfinished.
 async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Progress) -> Result<Marker, Error> {
     let failed = |error: StoreError| Error::doing("asking the target", error);
     if let Some(marker) = Marker::read(store, root).await.map_err(failed)? {
@@ -200,7 +201,7 @@ async fn prepare(store: &dyn Store, root: &str, source: &str, progress: &mut Pro
 }
 
 impl Migration<'_> {
-    /// Fills the target until it has all that the source has.
+    /// Fills the target until it has everything in the source.
     async fn fill(&mut self, source: &dyn Store, switch: &Switch, live: Option<&Path>) -> Result<Ended, Error> {
         self.note().await?;
         loop {
@@ -214,7 +215,7 @@ impl Migration<'_> {
         }
     }
 
-    /// Verifies that both stores hold the same, and ends the target's time as a target.
+    /// Verifies that both stores have the same contents, and removes the marker.
     async fn finish(&mut self, source: &dyn Store, revision: Revision) -> Result<String, Error> {
         let report = self.verify(source).await?;
         let now = self.last_change(source, revision).await?;
@@ -223,7 +224,7 @@ impl Migration<'_> {
                 "the source is still being written to ({key}): stop its servers and run this again, which goes on from here"
             )));
         }
-        // Revisions of the source that clients have seen must be history here.
+        // Revisions of the source that clients have seen must be in the target's past.
         let seen = source.current_revision().await.map_or(revision, |current| current.max(revision));
         self.target.advance(seen.0 + 1, self.progress).await?;
         let begins = self.target.forget_history().await?;
@@ -240,13 +241,13 @@ impl Migration<'_> {
         self.target.note(unfinished_migration_key(&self.target_root), value).await
     }
 
-    /// The key in the target for one of the source.
+    /// Returns the target's key for a key of the source.
     fn key(&self, key: &Bytes) -> Bytes {
         rekey(key, &self.source_root, &self.target_root)
     }
 }
 
-/// The same key below another root.
+/// Returns a key with another root.
 fn rekey(key: &Bytes, from: &str, to: &str) -> Bytes {
     match key.strip_prefix(from.as_bytes()) {
         Some(rest) if from != to => Bytes::from([to.as_bytes(), rest].concat()),
@@ -254,7 +255,7 @@ fn rekey(key: &Bytes, from: &str, to: &str) -> Bytes {
     }
 }
 
-/// `None` where a failure means that the server has gone.
+/// Returns `None` for errors that mean that the server has stopped.
 fn or_gone<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -264,7 +265,7 @@ fn or_gone<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error
     }
 }
 
-/// The side that failed.
+/// The store that failed.
 enum Failure {
     Source(StoreError),
     Other(Error),

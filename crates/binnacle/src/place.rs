@@ -39,14 +39,14 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     /// The prefix of the keys of all objects.
     pub(crate) root: String,
-    /// The open store, which must stay while it is used.
+    /// Keeps an offline store open while it is used.
     _guard: Option<OfflineStore>,
 }
 
 // === impl Place ===
 
 impl StoreLocation {
-    /// Opens the store for reading. An embedded store is not changed; where a server runs on it, that one is asked.
+    /// Opens the store for reading. An embedded store is not changed; if a server uses it, the server is asked.
     pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<Opened, Error> {
         match self {
             Self::Embedded(dir) => {
@@ -93,7 +93,7 @@ impl FromStr for StoreLocation {
 // === impl EtcdAccess ===
 
 impl EtcdAccess {
-    /// The keys of all objects begin with `prefix`, as `--etcd-prefix` of the server has it.
+    /// `prefix` is that of the keys of all objects, the server's `--etcd-prefix`.
     pub(crate) fn new(tls: TlsPaths, prefix: &str) -> Self {
         let prefix = prefix.trim_matches('/');
         let root = if prefix.is_empty() { "/".to_owned() } else { format!("/{prefix}/") };
@@ -101,20 +101,20 @@ impl EtcdAccess {
     }
 }
 
-/// The directory of the store where a server's data directory was named.
+/// Returns the directory of the store, given that or a server's data directory.
 pub(crate) fn store_dir(dir: &Path) -> PathBuf {
     let inner = dir.join("store");
     if !is_store(dir) && is_store(&inner) { inner } else { dir.to_owned() }
 }
 
-/// The directory of a store that is being made beside its final place, where no server finds it.
+/// The directory of a new store next to its final place, where servers do not find it.
 pub(crate) struct NewStore {
     pub(crate) unfinished: PathBuf,
     pub(crate) dir: PathBuf,
 }
 
 impl NewStore {
-    /// Makes the directory; what another attempt left there is removed. `None` when the data directory has a store.
+    /// Creates the directory, removing that of another attempt. `None` if the data directory has a store.
     pub(crate) fn prepare(data: &Path) -> Result<Option<Self>, Error> {
         let (unfinished, dir) = (data.join("store.unfinished"), data.join("store"));
         if is_store(&dir) || is_store(data) {
@@ -129,7 +129,7 @@ impl NewStore {
         Ok(Some(Self { unfinished, dir }))
     }
 
-    /// Puts the closed store where servers look for it.
+    /// Moves the closed store to its final place.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         let about = |error: io::Error| Error::doing(&self.dir.display().to_string(), error);
         fs::rename(&self.unfinished, &self.dir).map_err(about)?;
@@ -138,17 +138,17 @@ impl NewStore {
     }
 }
 
-/// The socket at which a running server offers its store.
+/// Returns the socket through which a running server offers its store.
 pub(crate) fn socket(dir: &Path) -> PathBuf {
     dir.join(ADMIN_SOCKET)
 }
 
-/// The store of a running server, through the socket in its directory.
+/// Opens the store of a running server through the socket in its directory.
 pub(crate) async fn admin_socket(dir: &Path) -> Result<Opened, Error> {
     let socket = socket(dir);
     let unreachable = |error| Error::doing(&format!("no server answers at {}", socket.display()), error);
     let path = socket.canonicalize().map_err(unreachable)?;
-    // A server that was killed has left its socket behind.
+    // A killed server leaves its socket behind.
     UnixStream::connect(&path).await.map_err(unreachable)?;
     let access = EtcdAccess { tls: TlsPaths::default(), root: ROOT.to_owned() };
     let store = etcd(&[format!("unix://{}", path.display())], &access)?;
@@ -176,7 +176,7 @@ impl Opened {
         Self { store: offline.store(), root: ROOT.to_owned(), _guard: Some(offline) }
     }
 
-    /// The range of all objects' keys.
+    /// Returns the range of all objects' keys.
     pub(crate) fn range(&self) -> std::ops::Range<Bytes> {
         prefix_range(self.root.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! The type checker: which type every part of an expression has, which variable or function every name means.
+//! The type checker: resolves the type of every part of an expression, and the variable or function of every name.
 
 mod infer;
 
@@ -19,13 +19,13 @@ pub(crate) enum Reference {
     /// A variable of the environment by its number, or one of a loop by its name.
     Variable(usize),
     Local(Text),
-    /// A name that stands for a type.
+    /// The name of a type.
     TypeName(Type),
-    /// A function, and its overloads that fit.
+    /// A function and its matching overloads.
     Function(&'static Function, Vec<usize>),
 }
 
-/// An expression with the meaning of its nodes.
+/// An expression with the types and meanings of its nodes.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) expr: Expr,
@@ -85,9 +85,9 @@ struct Checker<'a> {
     references: Vec<Option<Reference>>,
     positions: &'a [u32],
     mapping: Mapping,
-    /// The number of type variables that were made.
+    /// The number of type variables created so far.
     fresh: usize,
-    /// The variables of the loops around, innermost last.
+    /// The variables of the enclosing loops, innermost last.
     scopes: Vec<HashMap<Text, Type>>,
 }
 
@@ -154,7 +154,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns the meaning of a name; a leading dot asks for the outermost one.
+    /// Returns the meaning of a name; a leading dot selects the outermost one.
     fn lookup(&self, name: &str) -> Option<Ident> {
         let (name, global) = match name.strip_prefix('.') {
             Some(name) => (name, true),
@@ -230,7 +230,7 @@ impl Checker<'_> {
             let function = self.function(id, call.function.trim_start_matches('.'))?;
             return self.resolve(id, function, None, &call.args);
         };
-        // `a.b.c()` may be the function of that name, or a member of what `a.b` is.
+        // `a.b.c()` is the function of that name, or a member of `a.b`.
         if let Some(prefix) = target.qualified_name() {
             let name = format!("{}.{}", prefix.trim_start_matches('.'), call.function);
             if let Some(function) = self.env.function(&name) {
@@ -297,7 +297,7 @@ impl Checker<'_> {
         result
     }
 
-    /// The types of an overload with type variables of its own.
+    /// Returns the types of an overload with fresh type variables.
     fn instantiate(&mut self, overload: &crate::functions::Overload) -> (Vec<Type>, Type) {
         if overload.params.is_empty() {
             return (overload.args.clone(), overload.result.clone());
@@ -443,7 +443,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of elements so far together with one more.
+    /// Returns the common type of the elements so far and one more.
     fn join(&mut self, before: Option<Type>, ty: Type) -> Type {
         let Some(before) = before else { return ty };
         if self.mapping.assign(&before, &ty) {

@@ -1,10 +1,10 @@
-//! Errors of an evaluation.
+//! Errors of evaluations.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// The reason why an expression has no value. Operators `&&` and `||` absorb errors where the other side decides;
-/// nothing absorbs that the cost limit was exceeded.
+/// The reason why an expression has no value. The operators `&&` and `||` absorb errors if the other side decides; an
+/// exceeded cost limit is never absorbed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<ErrorKind>);
 

@@ -2,7 +2,7 @@
 
 use crate::source::{Issues, Source};
 
-/// The numbers are those of kube-apiserver's grammar: expected tokens are listed in this order.
+/// The numbers are those of kube-apiserver's grammar, which is also the order of expected tokens in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum TokenKind {
@@ -45,7 +45,7 @@ pub(crate) enum TokenKind {
 }
 
 impl TokenKind {
-    /// The token as error messages name it.
+    /// Returns the token's name in error messages.
     pub(crate) fn display(self) -> &'static str {
         match self {
             Self::Equals => "'=='",
@@ -96,7 +96,7 @@ pub(crate) struct Token {
     pub(crate) end: usize,
 }
 
-/// Returns the tokens, the last of them the end; reports text that is no token.
+/// Returns the tokens, the last of them the end; reports invalid text.
 pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
     let chars = &source.chars;
     let mut tokens = Vec::with_capacity(chars.len() / 3 + 1);
@@ -108,7 +108,7 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
                 at += len;
             }
             Scan::Hidden(len) => at += len,
-            // The unexpected character is part of the message and is skipped with the text before it.
+            // The unexpected character is part of the message, and is skipped with the text before it.
             Scan::Bad(len) => {
                 let end = (at + len + 1).min(chars.len());
                 let mut text = String::new();
@@ -132,7 +132,7 @@ pub(crate) fn tokens(source: &Source, issues: &mut Issues) -> Vec<Token> {
 enum Scan {
     Token(TokenKind, usize),
     Hidden(usize),
-    /// The number of characters that could begin a token; the next one is unexpected.
+    /// An invalid token: the number of characters that could begin one; the next character is unexpected.
     Bad(usize),
 }
 
@@ -197,7 +197,7 @@ fn scan(chars: &[char]) -> Scan {
     }
 }
 
-/// A prefix of a string that turns out to be none is a word.
+/// If a prefix is not followed by a string, returns it as a word.
 fn or_word(scan: Scan, chars: &[char]) -> Scan {
     match scan {
         Scan::Bad(_) => word(chars),
@@ -221,7 +221,7 @@ fn digits(chars: &[char]) -> usize {
     chars.iter().take_while(|c| c.is_ascii_digit()).count()
 }
 
-/// The length of an exponent, 0 for none.
+/// Returns the length of an exponent, 0 for none.
 fn exponent(chars: &[char]) -> usize {
     if !matches!(chars.first(), Some('e' | 'E')) {
         return 0;
@@ -265,7 +265,7 @@ fn string(chars: &[char], raw: bool, prefix: usize, kind: TokenKind) -> Scan {
     let quote = chars[prefix];
     let body = prefix + 1;
     if chars.get(body) == Some(&quote) && chars.get(body + 1) == Some(&quote) {
-        // Three quotes, or an empty string with another quote behind it.
+        // Three quotes, or an empty string followed by another quote.
         return match triple(chars, raw, body + 2, quote) {
             Ok(len) => Scan::Token(kind, len),
             Err(_) => Scan::Token(kind, body + 1),
@@ -298,7 +298,7 @@ fn triple(chars: &[char], raw: bool, mut at: usize, quote: char) -> Result<usize
     }
 }
 
-/// The length of an escape, or how much of it is one.
+/// Returns the length of an escape, or the length of its valid beginning.
 fn escape(chars: &[char]) -> Result<usize, usize> {
     let run = |count: usize, test: fn(&char) -> bool| {
         let fits = chars[2..].iter().take(count).take_while(|c| test(c)).count();

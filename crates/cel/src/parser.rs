@@ -1,5 +1,5 @@
-//! From text to tree. Nesting, size and the number of nodes are bounded, so that no expression can exhaust the stack or
-//! the memory.
+//! The parser. Nesting, size and the number of nodes are limited, so that no expression can exhaust the stack or the
+//! memory.
 
 mod aggregates;
 mod literal;
@@ -13,13 +13,13 @@ use crate::ast::{Call, Expr, ExprKind, Id, Literal, Select, operators};
 use crate::lexer::{self, Token, TokenKind as T};
 use crate::source::{Issues, Location, Source};
 
-/// The bounds of kube-apiserver's parser, of which messages speak.
+/// kube-apiserver's limit, which messages mention.
 pub(crate) const MAX_CODE_POINTS: usize = 100_000;
 const MAX_RECURSION: usize = 250;
-/// Macros may copy their target and arguments; kube-apiserver has no bound here.
+/// The limit on nodes, as macros may copy their target and arguments; kube-apiserver has none.
 const MAX_NODES: usize = 200_000;
 
-/// Optional syntax that the environment adds to the language.
+/// Optional syntax that the environment enables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Features {
     /// `a.?b`, `a[?b]`, `[?a]`, `optMap`
@@ -32,7 +32,7 @@ pub(crate) struct Features {
     pub(crate) bind: bool,
 }
 
-/// A tree and where its nodes stand.
+/// A syntax tree with the positions of its nodes.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) expr: Expr,
@@ -222,7 +222,7 @@ impl Parser<'_> {
     fn unary(&mut self) -> Parse {
         let (kind, function) = match self.peek() {
             T::Exclam => (T::Exclam, operators::NOT),
-            // A sign directly before a number belongs to the number.
+            // A sign directly before a number is part of it.
             T::Minus if !matches!(self.peek_at(1), T::Int | T::Float) => (T::Minus, operators::NEGATE),
             _ => return self.member(),
         };
@@ -323,7 +323,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An identifier, a call of a function, or a message `a.b{...}`.
+    /// Parses an identifier, a function call, or a message `a.b{...}`.
     fn name(&mut self) -> Parse {
         let leading = self.take(T::Dot).is_some();
         if self.peek() != T::Identifier {
@@ -342,7 +342,7 @@ impl Parser<'_> {
         let args = match open {
             Some(open) if !RESERVED.contains(&name.as_str()) => Some((self.id(open)?, self.arguments()?)),
             Some(_) => {
-                // The arguments of a reserved word are read over.
+                // The arguments of a reserved word are parsed and discarded.
                 let positions = self.positions.len();
                 self.arguments()?;
                 self.positions.truncate(positions);
@@ -417,7 +417,7 @@ fn balanced(function: &str, ops: &[Id], terms: &mut std::vec::IntoIter<Expr>) ->
     call(ops[middle], function, vec![left, right])
 }
 
-/// Words that may not name anything.
+/// Reserved words, which cannot be names.
 pub(crate) const RESERVED: [&str; 21] = [
     "as",
     "break",

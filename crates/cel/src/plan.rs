@@ -1,4 +1,4 @@
-//! Programs: expressions with every name resolved and constant parts worked out.
+//! Programs: expressions with resolved names and folded constants.
 
 use std::collections::HashSet;
 
@@ -15,24 +15,24 @@ use crate::regexp;
 use crate::types::Type;
 use crate::value::{Entries, Key, Map, Val};
 
-/// An expression that is ready to be evaluated, any number of times and by many threads.
+/// A compiled expression, which can be evaluated any number of times and by many threads.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) plan: Plan,
-    /// The largest number of loop variables at a time.
+    /// The maximum number of loop variables at a time.
     pub(crate) slots: usize,
     output: Type,
 }
 
 impl Program {
-    /// Constant parts are worked out, as kube-apiserver does it, and then cost nothing; without `fold` they are left.
+    /// With `fold`, constant parts are evaluated here, as in kube-apiserver, and are free later.
     pub(crate) fn new(checked: &Checked, fold: bool) -> Result<Self, Error> {
         let mut planner = Planner { checked, fold, scope: Vec::new(), slots: 0, depth: 0 };
         let plan = planner.plan(&checked.expr)?;
         Ok(Self { plan, slots: planner.slots, output: checked.ty(checked.expr.id).clone() })
     }
 
-    /// The type of the result.
+    /// Returns the type of the result.
     pub fn output_type(&self) -> &Type {
         &self.output
     }
@@ -64,7 +64,7 @@ pub(crate) enum Plan {
     List(Box<ListPlan>),
     Map(Box<[(Plan, Plan, bool)]>),
     Message(Box<MessagePlan>),
-    /// `optional.or(other)` and `optional.orValue(value)`, which evaluate the other only where it is needed.
+    /// `optional.or(other)` and `optional.orValue(value)`, which evaluate the other operand only if needed.
     Otherwise {
         operands: Box<(Plan, Plan)>,
         unwrap: bool,
@@ -75,16 +75,16 @@ pub(crate) enum Plan {
         element: Box<Plan>,
     },
     Fold(Box<Fold>),
-    /// Stands at intervals of depth, where more stack may be needed.
+    /// Inserted at intervals of depth, where more stack may be needed.
     Deep(Box<Plan>),
 }
 
-/// A variable or value and the members taken from it, evaluated as one.
+/// A variable or value and the members selected from it, evaluated as a unit.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     pub(crate) root: Root,
     pub(crate) path: Vec<Qualifier>,
-    /// `has(...)`: whether the last member is there.
+    /// True for `has(...)`, the presence test of the last member.
     pub(crate) test: bool,
 }
 
@@ -132,12 +132,12 @@ pub(crate) struct MessagePlan {
 #[derive(Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Plan,
-    /// The slots: the variable, the second one where there are two, the accumulator.
+    /// The slots of the variable, of the second one if there are two, and of the accumulator.
     pub(crate) variable: usize,
     pub(crate) variable2: Option<usize>,
     pub(crate) accumulator: usize,
     pub(crate) init: Plan,
-    /// True when the loop reads the initial value.
+    /// True if the loop uses the initial value.
     pub(crate) init_used: bool,
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
@@ -147,13 +147,13 @@ pub(crate) struct Fold {
 struct Planner<'c> {
     checked: &'c Checked,
     fold: bool,
-    /// Names of the variables of loops around; the place in the list is the slot.
+    /// The names of the variables of enclosing loops; the index is the slot.
     scope: Vec<Text>,
     slots: usize,
     depth: usize,
 }
 
-/// Deep plans get a note to look at the stack every so many levels.
+/// The interval of levels at which deep plans check the stack.
 const STACK_CHECK: usize = 24;
 
 impl Planner<'_> {
@@ -191,7 +191,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A name that means a variable or a type.
+    /// Returns the plan for the name of a variable or type.
     fn reference(&self, expr: &Expr) -> Plan {
         let root = match self.checked.reference(expr.id) {
             Some(Reference::Variable(index)) => {
@@ -216,7 +216,7 @@ impl Planner<'_> {
         let Some(Reference::Function(function, overloads)) = self.checked.reference(expr.id) else {
             unreachable!("the checker resolves all calls");
         };
-        // A function with a dotted name looks like a member call, but has no target.
+        // A function with a dotted name looks like a member call but has no target.
         let target = call.target.as_ref().filter(|_| function.overloads[overloads[0]].member);
         let overload = if let [only] = overloads[..] { Some(only) } else { None };
         let id = overload.map_or("", |index| function.overloads[index].id);
@@ -343,7 +343,7 @@ impl Planner<'_> {
         self.slots = self.slots.max(self.scope.len());
         let condition = self.plan(&fold.condition)?;
         let step = self.plan(&fold.step)?;
-        // The result sees the accumulator, but not the variables: names no one can write keep the slots.
+        // The result can use the accumulator, but not the variables: impossible names keep their slots.
         for name in &mut self.scope[outer + 1..] {
             *name = Text::default();
         }
@@ -372,7 +372,7 @@ fn mentions(expr: &Expr, name: &str) -> bool {
     found
 }
 
-/// The plan with one more member taken from it.
+/// Returns the plan with one more member selected from it.
 fn qualified(operand: Plan, qualifier: Qualifier, test: bool) -> Plan {
     let mut attribute = match operand {
         Plan::Attribute(attribute) if !attribute.test => attribute,

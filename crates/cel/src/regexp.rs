@@ -1,4 +1,4 @@
-//! Regular expressions of Go on the engine of the `regex` crate.
+//! Go's regular expressions, on the engine of the `regex` crate.
 
 use binnacle_validation::go_regexp;
 use regex::{Regex, RegexBuilder};
@@ -16,7 +16,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, Error> {
     go_regex(pattern, MAX_COMPILED)
 }
 
-/// Compiles an expression of Go into a machine of at most so many bytes.
+/// Compiles an expression of Go into a machine with a size limit in bytes.
 ///
 /// # Errors
 /// Go's error for the expression, or that it is too large.
@@ -35,8 +35,8 @@ pub(crate) fn check(pattern: &str) -> Result<(), Error> {
     compile(pattern).map(drop)
 }
 
-/// The same expression as the crate writes it: in Go classes such as `\d` mean ASCII, `\Q` quotes, and a bracket or a
-/// brace that begins nothing stands for itself.
+/// Returns the expression in the syntax of the crate: in Go, classes such as `\d` are ASCII, `\Q` quotes, and a bracket
+/// or brace that begins nothing is literal.
 fn translate(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut rest = pattern;
@@ -53,7 +53,7 @@ fn translate(pattern: &str) -> String {
                     out.push('^');
                     rest = negated;
                 }
-                // A closing bracket that comes first stands for itself.
+                // A leading closing bracket is literal.
                 if let Some(after) = rest.strip_prefix(']') {
                     out.push_str("\\]");
                     rest = after;
@@ -71,7 +71,7 @@ fn translate(pattern: &str) -> String {
                 in_class = false;
                 out.push(']');
             }
-            // Operators between sets of the crate.
+            // Set operators of the crate, which are literal in Go.
             '&' | '~' if in_class => {
                 out.push('\\');
                 out.push(c);
@@ -118,7 +118,7 @@ fn escape<'p>(tail: &'p str, in_class: bool, out: &mut String) -> &'p str {
             out.push_str(&regex::escape(quoted));
             return after;
         }
-        // Braced or plain, both read these the same way.
+        // Both have the same syntax for these, with and without braces.
         'p' | 'P' | 'x' => {
             out.push('\\');
             out.push(c);
@@ -150,7 +150,7 @@ fn escape<'p>(tail: &'p str, in_class: bool, out: &mut String) -> &'p str {
 
 /// Returns true if a pattern occurs in a text.
 pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, Error> {
-    // Patterns without any special character are common and need no machine.
+    // Patterns without special characters are common and need no machine.
     let plain = !pattern.bytes().any(|b| b"\\.+*?()|[]{}^$".contains(&b));
     if plain {
         return Ok(text.contains(pattern));

@@ -1,5 +1,5 @@
-//! Checks of literals that only show their meaning at run time (durations, times, regular expressions), and that the
-//! elements of a list or map are of one type.
+//! Checks of literals that would only fail at run time (durations, times, regular expressions), and of the element
+//! types in lists and maps, which must be the same.
 
 mod format;
 
@@ -16,7 +16,7 @@ pub(crate) fn literals(checked: &Checked, source: &Source, issues: &mut Issues) 
     let mut add = |id: Id, message: String| {
         issues.add(source.location(checked.positions[id as usize] as usize), message);
     };
-    // The arguments of a format string are a list of anything.
+    // The argument list of a format string can have elements of any type.
     let mut exempt = HashSet::new();
     checked.expr.visit(&mut |expr| match &expr.kind {
         ExprKind::Call(call) if call.function == "format" && !exempt.contains(&expr.id) => {

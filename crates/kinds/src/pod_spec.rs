@@ -1,4 +1,4 @@
-//! Rules for all kinds with a pod or a pod template: defaults, and the fields that this version drops.
+//! Rules for all kinds with a pod or a pod template: defaults and dropped fields.
 
 pub(crate) mod app_armor;
 mod containers;

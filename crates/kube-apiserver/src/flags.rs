@@ -1,7 +1,7 @@
 //! The program's flags: one file per group, each a table of flags and the typed values read from it.
 //!
-//! Names, meanings and messages are those of Go; where a default differs, because this program starts without
-//! any flag, the description says what it is.
+//! Names, descriptions and messages are those of Go. Some defaults differ, because this program starts without any
+//! flag; their descriptions say so.
 
 mod admission;
 mod api_enablement;
@@ -59,9 +59,9 @@ const GROUPS: [Group; 16] = [
 
 /// The task that the command line asks for.
 pub(crate) enum Command {
-    /// Print something and end: `--help`, `--version`.
+    /// Print a text and exit: `--help`, `--version`.
     Print(String),
-    /// The result of `--check-config`: everything that is wrong.
+    /// The result of `--check-config`: all errors.
     Checked(Vec<String>),
     Serve(Box<Config>),
 }
@@ -73,7 +73,7 @@ pub(crate) struct Config {
     pub(crate) logs: Logs,
     /// All flags with their values, as `/flagz` shows them.
     pub(crate) shown: Vec<(String, String)>,
-    /// Flags that were given and change nothing, with the reasons.
+    /// Flags that were given but have no effect, with the reasons.
     pub(crate) inert: Vec<(&'static str, &'static str)>,
 }
 
@@ -82,7 +82,7 @@ trait FromFlags: Sized {
     fn read(given: &Given) -> Result<Self, FlagError>;
 }
 
-/// Reads the arguments behind the program's name.
+/// Parses the arguments after the program's name.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, FlagError> {
     let (given, errors) = parse::parse(&GROUPS, arguments);
     if given.flag("check-config")? {
@@ -101,10 +101,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command
     Ok(Command::Serve(Box::new(Config { settings, logs, shown: given.shown(), inert: inert::given(&given) })))
 }
 
-/// Reads the settings of a server, and of its log.
+/// Reads the settings of the server and its log.
 fn read(given: &Given) -> Result<(Settings, Logs), FlagError> {
     let generic = Generic::read(given)?;
-    // First of all, so that what else is wrong is logged as asked for.
+    // The log comes first, so that later errors are logged as configured.
     let logs = Logs::read(given, generic.gates.enabled("LoggingAlphaOptions"))?;
     let settings = Settings {
         generic,
@@ -584,7 +584,7 @@ mod tests {
         assert!(matches!(run(&["--version=false"]), Ok(Command::Serve(_))));
     }
 
-    /// Every flag has a value that its group can read: the defaults are given as text.
+    /// The default of every flag is valid for its group: defaults are text.
     #[test]
     fn the_tables_are_sound() {
         let mut names: Vec<&str> = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name).collect();

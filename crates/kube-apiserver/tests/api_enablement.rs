@@ -4,7 +4,7 @@
 
 use binnacle_testkit::Server;
 
-/// Starts a server and tells the status of each path.
+/// Starts a server and returns the status of each path.
 async fn statuses(arguments: &[&str], paths: &[&str]) -> Vec<u16> {
     let arguments = [&["--ephemeral"], arguments].concat();
     let server = Server::start(&arguments);

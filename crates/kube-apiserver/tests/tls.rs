@@ -8,7 +8,7 @@ use binnacle_testkit::https::{Client, Handshake};
 use binnacle_testkit::{Server, TempDir, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// Writes a certificate for a domain, and says who signed it.
+/// Writes a certificate for a domain. Returns its files and its CA.
 fn certificate(directory: &Path, name: &str, domain: &str) -> (String, String, String) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
@@ -50,7 +50,7 @@ async fn certificates() {
     let old = Handshake::new(&authority).version(&rustls::version::TLS12);
     assert!(Client::connect(server.address, &old).await.is_err());
 
-    // A new certificate of another authority: new connections see it, open ones notice nothing.
+    // A new certificate of another CA: new connections get it, open ones are not affected.
     let (_, _, renewed) = certificate(temp.path(), "default", "localhost");
     let handshake = Handshake::new(&renewed);
     wait_until("the new certificate to be shown", async || Client::connect(server.address, &handshake).await.ok())

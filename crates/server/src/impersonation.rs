@@ -1,6 +1,5 @@
-//! Impersonation: the wanted user is read from headers, each part of it is authorized, and the request goes on as
-//! theirs. First in the constrained modes (KEP-5284), which depend on the request, then in the original one, which does
-//! not.
+//! Impersonation: headers name the user, each part of it is authorized, and the request runs as that user. First the
+//! constrained modes are tried (KEP-5284), which depend on the request, then the original one, which does not.
 
 mod allowed;
 mod headers;
@@ -24,17 +23,17 @@ use allowed::{Allowed, KEPT};
 pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};
 
-/// The number of callers whose last successful mode is remembered.
+/// The number of callers whose last successful mode is kept.
 const REMEMBERED: usize = 5_000;
 
 /// Decides which users callers may impersonate.
 pub(crate) struct Impersonation {
     authorizer: Arc<dyn Authorizer>,
-    /// True when there are modes other than the original one.
+    /// True if constrained modes are on.
     constrained: bool,
     metrics: ImpersonationMetrics,
     allowed: Allowed,
-    /// The mode that worked last for each caller, which is tried first: most use only one.
+    /// The last successful mode of each caller, which is tried first: most callers only use one.
     last: Mutex<Recent<Text, Mode>>,
 }
 
@@ -53,12 +52,12 @@ impl Impersonation {
         Self { authorizer, constrained, metrics, allowed: Allowed::new(kept), last }
     }
 
-    /// The filter that this is, as metrics name it.
+    /// Returns the filter for metrics.
     pub(crate) fn filter(&self) -> Filter {
         if self.constrained { Filter::ConstrainedImpersonation } else { Filter::Impersonation }
     }
 
-    /// `None` when the headers, which are then as they were, ask for nobody.
+    /// Returns the impersonated user. `None` if the headers ask for no impersonation; they are unchanged then.
     pub(crate) async fn become_other(
         &self,
         headers: &mut HeaderMap,
@@ -84,7 +83,7 @@ impl Impersonation {
         Ok(Some(Impersonated { user, constraint: Text::new_static(mode.constraint()) }))
     }
 
-    /// Returns the mode in which the caller of `request` may impersonate `wanted`, and the user that they become.
+    /// Returns the mode in which the caller of `request` may impersonate `wanted`, and the resulting user.
     async fn find(&self, wanted: &User, request: &Attributes<'_>) -> Result<(Mode, Arc<User>), Status> {
         let requestor = &request.user.name;
         let last = self.last.lock().get(requestor).copied();

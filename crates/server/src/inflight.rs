@@ -1,4 +1,4 @@
-//! Counts of the requests that are being answered: for metrics, and to know at shutdown when all answers are made.
+//! Counts of requests in progress: for metrics, and to detect at shutdown that all answers are made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-/// The requests in flight, by what they are.
+/// The requests in flight, by kind.
 pub struct InFlight {
     began: Instant,
     read_only: Count,
     mutating: Count,
     long_running: Count,
-    /// Short requests whose answers are not made yet.
+    /// Short requests in progress.
     making: Count,
-    /// Bytes of answers handed on.
+    /// The number of sent bytes of answers.
     sent: AtomicU64,
 }
 
@@ -29,13 +29,13 @@ pub(crate) enum RequestKind {
 #[derive(Default)]
 struct Count {
     now: AtomicI64,
-    /// The second in which `highest` was reached, and the highest of the last second in which anything began.
+    /// The second of `highest`, and the highest count in the last second in which a request began.
     second: AtomicU64,
     highest: AtomicI64,
     idle: Notify,
 }
 
-/// One request; it ends when this is dropped.
+/// A guard for one counted request.
 pub(crate) struct Guard {
     inflight: Arc<InFlight>,
     kind: RequestKind,
@@ -58,23 +58,23 @@ impl InFlight {
         Guard { inflight: self.clone(), kind }
     }
 
-    /// The answer to a short request is being made.
+    /// Counts a short request as in progress until the guard is dropped.
     pub(crate) fn make(self: &Arc<Self>) -> Making {
         self.making.now.fetch_add(1, Ordering::AcqRel);
         Making(self.clone())
     }
 
-    /// Part of an answer has been handed on.
+    /// Counts sent bytes.
     pub(crate) fn sends(&self, bytes: u64) {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The bytes sent so far: they change while clients read their answers.
+    /// Returns the number of bytes sent so far, which changes while clients read their answers.
     pub(crate) fn progress(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// The most that were in flight at once during the last second.
+    /// Returns the highest number of requests in flight during the last second.
     pub(crate) fn highest(&self, kind: RequestKind) -> i64 {
         self.count(kind).highest_lately(self.began.elapsed().as_secs())
     }
@@ -88,7 +88,7 @@ impl InFlight {
         self.count(kind).none().await;
     }
 
-    /// Resolves when all answers to short requests are made: sent they may not be, which is up to their clients.
+    /// Resolves when all answers to short requests are made. They may not be sent yet, which depends on the clients.
     pub(crate) async fn all_made(&self) {
         self.making.none().await;
     }
@@ -102,7 +102,7 @@ impl InFlight {
     }
 }
 
-/// A short request whose answer is being made; it is when this is dropped.
+/// A guard for a short request in progress.
 pub(crate) struct Making(Arc<InFlight>);
 
 impl Drop for Making {

@@ -1,4 +1,4 @@
-//! Accepts connections, shakes hands, and runs HTTP on them.
+//! Accepting of connections, TLS handshakes, and the choice of the protocol.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -31,20 +31,21 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time for the first bytes of a request (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
 const FIRST_HTTP1: Duration = Duration::from_secs(32);
 const FIRST_HTTP2: Duration = Duration::from_secs(10);
-/// The longest wait for the bytes that tell the first request of a connection. Few clients of HTTP/2 send no request
-/// before the server has sent something: theirs begin so much later.
+/// The longest wait for the bytes of a connection's first request. Few HTTP/2 clients send no request before they
+/// receive bytes; their start is delayed by this.
 const SNIFF_FOR: Duration = Duration::from_millis(250);
 const SNIFF_BYTES: usize = 4096;
-/// The value for `--http2-max-streams-per-connection=0`: what clients assume before they are told, as in Go.
+/// The value for `--http2-max-streams-per-connection=0`: the clients' assumption before they receive settings, as in
+/// Go.
 const MAX_STREAMS: u32 = 100;
-/// The first and the longest pause after accepting failed.
+/// The first and the longest pause after a failed accept.
 const REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// The choice to let others listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
+/// The option to let other processes listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortSharing {
     #[default]
@@ -58,7 +59,7 @@ pub struct BoundPort {
     address: SocketAddr,
 }
 
-/// A bound port with the certificate it shows.
+/// A bound port with its TLS configuration.
 pub struct Listener {
     tcp: TcpListener,
     tls: Tls,
@@ -67,7 +68,7 @@ pub struct Listener {
     front: Option<Handle>,
 }
 
-/// The port cannot be had.
+/// The port cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to create listener: failed to listen on {address}: {error}")]
 pub struct ListenError {
@@ -76,7 +77,7 @@ pub struct ListenError {
 }
 
 impl BoundPort {
-    /// Takes the port; 0 takes any free one. Clients can connect from here on, and wait for [`Server::run`].
+    /// Binds the port; 0 selects a free one. Clients can connect from here on, and wait for [`Server::run`].
     ///
     /// [`Server::run`]: crate::Server::run
     pub async fn bind(address: SocketAddr, sharing: PortSharing) -> Result<Self, ListenError> {
@@ -86,7 +87,7 @@ impl BoundPort {
         Ok(Self { tcp, address })
     }
 
-    /// The address that it really listens on.
+    /// Returns the actual address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -96,7 +97,7 @@ impl BoundPort {
     }
 }
 
-/// Must be called on a runtime. An address can always be taken while old connections to it linger (`SO_REUSEADDR`).
+/// Must be called on a runtime. An address can be bound while old connections to it linger (`SO_REUSEADDR`).
 fn listen(address: SocketAddr, sharing: PortSharing) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
@@ -120,8 +121,8 @@ impl Listener {
         Self { limits, ..self }
     }
 
-    /// Accepts connections, shakes hands and answers for health on a runtime of its own, which the work of requests never
-    /// holds up. Without one, all is done where [`Server::run`] is called.
+    /// Sets the runtime that accepts connections, does handshakes and answers health checks, independent of the work of
+    /// other requests. Without one, all of it runs where [`Server::run`] is called.
     ///
     /// [`Server::run`]: crate::Server::run
     #[must_use]
@@ -129,7 +130,7 @@ impl Listener {
         Self { front: Some(front), ..self }
     }
 
-    /// Begins to accept connections, on the present runtime those that are not the front's.
+    /// Starts accepting connections. Those that do not belong to the front's runtime run on the current one.
     pub(crate) fn start(self, chain: Arc<Chain>) -> Accepting {
         let connections = Connections::new(self.limits);
         let certificates = self.tls.certificates().clone();
@@ -157,7 +158,7 @@ impl Listener {
     }
 }
 
-/// A listener at work.
+/// A running listener.
 pub(crate) struct Accepting {
     pub(crate) connections: Arc<Connections>,
     /// Ends when the server stops.
@@ -213,7 +214,7 @@ async fn accept_all(tcp: &TcpListener, shared: &Arc<Shared>, connections: &Arc<C
                     tracing::warn!(more, "accepting a connection failed: {error}");
                 }
                 if !is_of_one_connection(&error) {
-                    // Out of file descriptors, most likely: asking again at once would only burn the processor.
+                    // Most likely out of file descriptors: an immediate retry would only use CPU time.
                     connections.relieve();
                     tokio::time::sleep(rest).await;
                     rest = (rest * 2).min(LONGEST_REST);
@@ -223,7 +224,7 @@ async fn accept_all(tcp: &TcpListener, shared: &Arc<Shared>, connections: &Arc<C
     }
 }
 
-/// The address that a connection counts for: a client of IPv6 has a whole network of 64 bits, which counts as one.
+/// Returns the address for limits per client: an IPv6 client has a whole /64 network, which counts as one address.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -237,7 +238,7 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
 }
 
 async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot: Slot) {
-    // Answers are written in whole pieces, so waiting for more would only delay them.
+    // Answers are written in whole pieces, so Nagle's algorithm would only delay them.
     let _ = tcp.set_nodelay(true);
     let state = slot.connection().clone();
     let begun = tokio::select! {
@@ -251,7 +252,7 @@ async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot:
     if first == First::Health {
         return serve(shared, stream, ahead, peer, slot, Some(workers)).await;
     }
-    // The socket is taken from this runtime, and is the workers' from here on.
+    // The socket moves from this runtime to the workers'.
     let Some(Ok(tcp)) = stream.get_mut().0.take().map(TcpStream::into_std) else { return };
     workers.spawn(async move {
         let Ok(tcp) = TcpStream::from_std(tcp) else { return };
@@ -260,7 +261,7 @@ async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot:
     });
 }
 
-/// A connection whose handshake is over.
+/// A connection after its handshake.
 struct Begun {
     stream: TlsStream<Gate<TcpStream>>,
     /// Bytes that have been read already.
@@ -318,7 +319,7 @@ async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Con
     }
 }
 
-/// Serves a connection until it ends, on the present runtime, with handlers on that of the `workers` where it is another.
+/// Serves a connection until it ends, on the current runtime; handlers run on that of the `workers` if it is another.
 async fn serve(
     shared: Arc<Shared>,
     stream: TlsStream<Gate<TcpStream>>,
@@ -356,7 +357,7 @@ async fn serve(
             served.await.map_err(|error| error.to_string())
         } else {
             let served = http1::serve(stream, &handlers, &info, &state, leave).await;
-            // A connection that is not over now belongs to the code that has taken it over.
+            // A connection that is still open was upgraded, and belongs to its new owner.
             state.upgraded();
             served.map_err(|error| error.to_string())
         }
@@ -367,7 +368,7 @@ async fn serve(
         ended = ended => ended,
     };
     if let Err(error) = ended {
-        // Clients go away without saying good-bye all the time.
+        // Clients often disconnect without closing properly.
         tracing::trace!("connection from {peer}: {error}");
     }
 }

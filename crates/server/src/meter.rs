@@ -1,5 +1,5 @@
-//! Watches the bytes of a connection: whether the client reads its answers, and how much HTTP/2 housekeeping it makes
-//! the server do.
+//! Measurement of a connection's bytes: whether the client reads its answers, and the HTTP/2 housekeeping that it
+//! causes.
 
 use std::io;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connections::{Connection, Slot};
 use crate::frames::FrameMeter;
 
-/// A stream that keeps a connection's place, and reports its traffic to it.
+/// A stream that holds the slot of its connection, and reports its traffic to it.
 pub(crate) struct Meter<S> {
     stream: S,
     slot: Slot,

@@ -1,4 +1,4 @@
-//! Running, and stopping in order: no new connections, watches let go, short requests finished, connections closed.
+//! Running and graceful shutdown: stop accepting, end watches, finish short requests, close connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use binnacle_request::ShutdownTrigger;
 use crate::inflight::RequestKind;
 use crate::{Chain, Listener};
 
-/// The longest wait for the next connection to end, once nobody waits for a short answer: watches were told to end, and
-/// only a connection whose client does not read cannot be ended politely.
+/// The longest wait for the next connection to end, once no short requests are left: watches have been ended, so only
+/// connections whose clients do not read remain.
 const STALL: Duration = Duration::from_millis(300);
-/// The longest time for all of them together, however steadily they end.
+/// The longest time for all of them to end.
 const DRAIN_CONNECTIONS: Duration = Duration::from_secs(10);
 
 /// A bound listener and the chain behind it.
@@ -28,12 +28,12 @@ pub struct Stopping {
     pub terminating: Option<ShutdownTrigger>,
     /// The time from the signal until the next step (`--shutdown-delay-duration`).
     pub delay: Duration,
-    /// Fires after that: new requests are refused while those in flight are answered, and only then does the listener
-    /// close (`--shutdown-send-retry-after`).
+    /// Fires after that: new requests are refused while those in flight finish, and only then does the listener close
+    /// (`--shutdown-send-retry-after`).
     pub draining: Option<ShutdownTrigger>,
-    /// The longest time for short requests to end (`--request-timeout`).
+    /// The time for short requests to end (`--request-timeout`).
     pub drain_short: Duration,
-    /// The time for watches to end (`--shutdown-watch-termination-grace-period`), where it is longer than usual.
+    /// The time for watches to end (`--shutdown-watch-termination-grace-period`), if longer than usual.
     pub watch_grace: Duration,
 }
 
@@ -50,18 +50,18 @@ impl Default for Stopping {
 }
 
 impl Server {
-    /// `trigger` must belong to the signal that the chain was made with.
+    /// `trigger` must belong to the signal of the chain.
     pub fn new(listener: Listener, chain: Arc<Chain>, trigger: ShutdownTrigger) -> Self {
         Self { listener, chain, trigger, stopping: Stopping::default() }
     }
 
-    /// The same, stopping in another way.
+    /// Sets the steps and delays of the shutdown.
     #[must_use]
     pub fn stopping(self, stopping: Stopping) -> Self {
         Self { stopping, ..self }
     }
 
-    /// Serves until `stop` resolves, then stops. When this returns, all requests have been answered or given up.
+    /// Serves until `stop` resolves, then shuts down. On return, all requests have been answered or aborted.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let mut listening = self.listener.start(self.chain.clone());
         stop.await;
@@ -74,14 +74,14 @@ impl Server {
             draining.fire();
             let _ = tokio::time::timeout(stopping.drain_short, self.chain.inflight().all_made()).await;
         }
-        // Ends the accepting loop and with it the listener, tells connections to take no more requests, ends watches.
+        // Ends the accept loop and the listener, tells connections to take no more requests, and ends watches.
         self.trigger.fire();
         if let Err(error) = (&mut listening.accepting).await {
             tracing::error!("the listener ended in a panic: {error}");
         }
         let (inflight, connections) = (self.chain.inflight(), &listening.connections);
         let _ = tokio::time::timeout(stopping.drain_short, inflight.all_made()).await;
-        // A connection ends when its last answer has left and its client knows. Clients that read are waited for.
+        // A connection ends when its last answer has been sent and its client knows. Clients that read are waited for.
         let closed = async {
             let mut before = inflight.progress();
             loop {
@@ -98,7 +98,7 @@ impl Server {
                 }
             }
         };
-        // Sessions on upgraded connections are no longer among those: they say good-bye by themselves.
+        // Sessions on upgraded connections are no longer counted there: they end by themselves.
         let sessions =
             tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(RequestKind::LongRunning));
         let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);

@@ -1,4 +1,4 @@
-//! Values against their schema, as the validator of kube-openapi judges them, with its oddities.
+//! Validation of values against their schema, with the oddities of kube-openapi's validator.
 
 mod numbers;
 mod scalars;
@@ -15,19 +15,19 @@ use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::{Additional, Alternatives, SchemaType, Size, Structural, Values};
 
-/// Judges a value that is new. `base` stands before all paths.
+/// Validates a new value. `base` is the prefix of all paths.
 pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
     let outcome = Check { base, of_default: false }.node(value, schema, &Path::Root, None);
     errors.extend(outcome.errors);
 }
 
-/// Validates a change: unchanged values pass, whatever the schema is by now.
+/// Validates a change: unchanged values are accepted, even if the schema has changed.
 pub fn validate_update(change: &Correlated<'_>, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
     let outcome = Check { base, of_default: false }.ratcheted(schema, &Path::Root, change);
     errors.extend(outcome.errors);
 }
 
-/// Judges a default.
+/// Validates a default.
 pub(crate) fn validate_default(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
     let outcome = Check { base, of_default: true }.node(value, schema, &Path::Root, None);
     errors.extend(outcome.errors);
@@ -35,12 +35,12 @@ pub(crate) fn validate_default(value: &Value, schema: &Structural, base: &FieldP
 
 struct Check<'b> {
     base: &'b FieldPath,
-    /// True where defaults are judged: unknown formats mean something, and numbers or texts are of any type.
+    /// True for defaults: unknown formats have an effect, and numbers or texts match any type.
     of_default: bool,
 }
 
-/// The errors of a value, and how much of it fitted: of several alternatives that fail, the errors of the best fitting
-/// one are reported.
+/// The errors of a value, and the number of its matches: if all alternatives fail, the errors of the best match are
+/// reported.
 #[derive(Debug, Default)]
 struct Outcome {
     errors: Vec<FieldError>,
@@ -60,12 +60,12 @@ impl Outcome {
         self.errors.is_empty()
     }
 
-    /// True once more errors change nothing.
+    /// Returns true if further errors make no difference.
     fn is_full(&self) -> bool {
         self.errors.len() > FieldErrors::SHOWN
     }
 
-    /// Adds an error, once, unless there are more than can be told.
+    /// Adds an error that is new, unless the limit is reached.
     fn push(&mut self, error: FieldError) {
         if !self.is_full() && !self.errors.contains(&error) {
             self.errors.push(error);
@@ -101,7 +101,7 @@ impl<'s> Types<'s> {
 }
 
 impl Check<'_> {
-    /// Errors of an unchanged value are dropped.
+    /// Validates a value, and drops its errors if it is unchanged.
     fn ratcheted(&self, schema: &Structural, path: &Path<'_>, change: &Correlated<'_>) -> Outcome {
         let mut outcome = self.node(change.new, schema, path, Some(change));
         if !outcome.is_valid() && change.is_unchanged() {
@@ -110,7 +110,7 @@ impl Check<'_> {
         outcome
     }
 
-    /// A value below another one that may have been there before.
+    /// Validates a value below another one, as a change if it is correlated with an old value.
     fn below(&self, value: &Value, schema: &Structural, path: &Path<'_>, change: Option<Correlated<'_>>) -> Outcome {
         match change {
             Some(change) => self.ratcheted(schema, path, &change),
@@ -142,7 +142,7 @@ impl Check<'_> {
         if let Some(alternatives) = values.and_then(Values::alternatives) {
             self.alternatives(value, alternatives, path, &mut outcome);
         }
-        // One for the alternatives and one that they were looked at, one for the enumeration, one for the node.
+        // One for the alternatives and one for their check, one for the enumeration, one for the node.
         outcome.matches += 4;
         match value {
             Value::Str(text) => {
@@ -183,7 +183,7 @@ impl Check<'_> {
         }
     }
 
-    /// The format, where it is one for values of this type.
+    /// Returns the format, if it applies to values of this type.
     fn format<'s>(&self, schema: &'s Structural) -> Option<&'s Format> {
         let format = schema.values.as_ref()?.format.as_deref()?;
         let name = format.as_str();
@@ -197,7 +197,8 @@ impl Check<'_> {
         means_something.then_some(format)
     }
 
-    /// Checks the type of a value. A text or a list passes where the schema has a format, unless it is of numbers.
+    /// Validates the type of a value. A text or a list is accepted if the schema has a format, unless the format is one
+    /// of numbers.
     fn kind(
         &self,
         value: &Value,
@@ -338,7 +339,7 @@ impl Check<'_> {
             if outcome.is_full() {
                 break;
             }
-            // The kind of an object is not its own to change.
+            // The kind of an object cannot change on its own.
             let ratchets = !(matches!(path, Path::Root) && matches!(name.as_str(), "kind" | "apiVersion"));
             let change = || change.filter(|_| ratchets).and_then(|change| change.key(name));
             if let Some(property) = schema.property(name) {
@@ -363,7 +364,7 @@ impl Check<'_> {
 
     // === Errors ===
 
-    /// The path at which an error is reported.
+    /// Returns the path at which an error is reported.
     fn at(&self, path: &Path<'_>) -> FieldPath {
         let dotted = path.dotted();
         let name = dotted.strip_prefix('.').unwrap_or(&dotted);
@@ -374,12 +375,12 @@ impl Check<'_> {
         FieldError::invalid(&self.at(path), value, format!("{} in body {message}", path.dotted()))
     }
 
-    /// An error that names no place but in its text.
+    /// Returns an error with a path in its text only.
     fn of_none(&self, message: String) -> FieldError {
         FieldError::invalid(self.base, "", message)
     }
 
-    /// `found` is shown as the value.
+    /// `found` is the shown value.
     fn wrong_type(&self, path: &Path<'_>, wanted: &str, found: &str) -> FieldError {
         let message = format!("{} in body must be of type {wanted}: {}", path.dotted(), go_quote(found));
         FieldError::type_invalid(&self.at(path), found, message)
@@ -395,7 +396,7 @@ impl Check<'_> {
     }
 }
 
-/// The first valid one, or that which fits best.
+/// Returns the first valid outcome, or else the best match.
 fn first_valid(outcomes: impl Iterator<Item = Outcome>) -> Result<Outcome, Outcome> {
     let mut best: Option<Outcome> = None;
     for outcome in outcomes {

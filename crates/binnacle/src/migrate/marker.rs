@@ -1,10 +1,10 @@
-//! The marker in a target of the migration that fills it.
+//! The marker in a target that names the migration which fills it.
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn, unfinished_migration_key};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// Kept in the target until all is there.
+/// Stored in the target until it is complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
     /// The identity of the source.
@@ -16,7 +16,7 @@ pub(crate) struct Marker {
 // === impl Marker ===
 
 impl Marker {
-    /// `None` where no migration is under way.
+    /// Returns `None` if no migration is in progress.
     pub(crate) async fn read(store: &dyn Store, root: &str) -> Result<Option<Self>, StoreError> {
         let (kv, _) = store.get(unfinished_migration_key(root), None).await?;
         kv.map(|kv| Self::parse(&kv.value).ok_or_else(|| StoreError::Damaged("the migration's marker".to_owned())))

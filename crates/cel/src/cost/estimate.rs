@@ -1,4 +1,4 @@
-//! Estimates of the least and the greatest cost of an expression, without knowing its values.
+//! Estimates of the minimum and maximum cost of an expression, without its values.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::check::{Checked, Reference};
 use crate::declared::{DeclType, Shape};
 use crate::types::Type;
 
-/// A least and a largest number: of cost, or of elements and code points.
+/// A minimum and a maximum: of cost, or of elements or code points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     pub min: u64,
@@ -33,9 +33,9 @@ impl Estimate {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// Times a factor, rounded up.
+    /// Multiplies by a factor, rounding up.
     pub(crate) fn scaled(self, factor: f64) -> Self {
-        // Casts saturate.
+        // The casts saturate.
         let scale = |n: u64| (n as f64 * factor).ceil() as u64;
         Self { min: scale(self.min), max: scale(self.max) }
     }
@@ -69,7 +69,7 @@ struct Local {
 
 pub(crate) struct Coster<'a> {
     pub(crate) checked: &'a Checked,
-    /// The data that variables hold.
+    /// Returns the data type of a variable.
     variables: &'a dyn Fn(&str) -> Option<&'a DeclType>,
     paths: HashMap<Id, Path>,
     locals: HashMap<Text, Vec<Local>>,
@@ -160,7 +160,7 @@ impl<'a> Coster<'a> {
             args.push(self.node(arg));
         }
         if call.function == operators::OPT_SELECT {
-            // kube-apiserver knows no better than for any other function.
+            // kube-apiserver uses the default cost of functions here.
             return costs.into_iter().fold(Estimate::fixed(1), Estimate::plus);
         }
         let Some(Reference::Function(function, overloads)) = self.checked.reference(expr.id) else {
@@ -195,7 +195,7 @@ impl<'a> Coster<'a> {
         sum.plus(cost)
     }
 
-    /// The cost of a call with that of its arguments, and the size of the result.
+    /// Returns the cost of a call with its arguments, and the size of the result.
     fn function(
         &mut self,
         expr: &'a Expr,
@@ -375,7 +375,7 @@ impl<'a> Coster<'a> {
         }
     }
 
-    /// The size of the data at a path in a variable, according to the variable's type.
+    /// Returns the size of the data at a path in a variable, from the variable's type.
     pub(crate) fn size_at(&self, path: &[Text]) -> Option<Estimate> {
         let (root, rest) = path.split_first()?;
         let mut ty = (self.variables)(root)?;
@@ -417,11 +417,11 @@ impl<'a> Coster<'a> {
 enum Element {
     Key,
     Value,
-    /// The element of a list, the key of a map.
+    /// The element of a list or the key of a map.
     Single,
 }
 
-/// Returns true for a loop over nothing that only names a value, as `cel.bind` makes it.
+/// Returns true for an empty loop that only binds a name to a value, as in the expansion of `cel.bind`.
 fn is_bind(fold: &Comprehension) -> bool {
     matches!(&fold.range.kind, ExprKind::List(list) if list.elements.is_empty())
         && matches!(&fold.condition.kind, ExprKind::Literal(Literal::Bool(false)))

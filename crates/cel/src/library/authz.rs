@@ -1,4 +1,4 @@
-//! Asking what users may do.
+//! Authorization checks in expressions.
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +22,7 @@ const DECISION: &str = "kubernetes.authorization.Decision";
 /// An authorization check of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Namespace and name of a service account instead of the user of the request.
+    /// Namespace and name of a service account that replaces the user of the request.
     pub service_account: Option<(String, String)>,
     pub verb: String,
     pub of: CheckOf,
@@ -59,22 +59,22 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
     fn authorize(&self, check: &Check) -> Decision;
 }
 
-/// The value of the variable `authorizer`.
+/// Returns the value of the variable `authorizer`.
 pub fn authorizer_value(authorizer: Arc<dyn Authorizer>) -> Val<'static> {
     Val::opaque(Subject { authorizer, service_account: None })
 }
 
-/// The value of the variable `authorizer.requestResource`.
+/// Returns the value of the variable `authorizer.requestResource`.
 pub fn resource_check_value(authorizer: Arc<dyn Authorizer>, resource: ResourceCheck) -> Val<'static> {
     Val::opaque(OfResource { subject: Subject { authorizer, service_account: None }, resource })
 }
 
-/// The type of the variable `authorizer`.
+/// Returns the type of the variable `authorizer`.
 pub fn authorizer_type() -> Type {
     Type::opaque(AUTHORIZER)
 }
 
-/// The type of the variable `authorizer.requestResource`.
+/// Returns the type of the variable `authorizer.requestResource`.
 pub fn resource_check_type() -> Type {
     Type::opaque(RESOURCE_CHECK)
 }
@@ -217,7 +217,7 @@ macro_rules! receiver {
                 Type::opaque($name)
             }
 
-            /// Values that are only called upon have nothing to compare.
+            /// Values that only have methods are never equal.
             fn equals(&self, _: &dyn Opaque) -> bool {
                 false
             }

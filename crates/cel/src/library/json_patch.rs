@@ -1,4 +1,4 @@
-//! The function with which mutating policies write paths of JSON patches.
+//! The function that escapes keys in paths of JSON patches, for mutating policies.
 
 use super::Library;
 use crate::error::Error;

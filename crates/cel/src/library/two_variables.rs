@@ -1,4 +1,4 @@
-//! Functions for loops that make maps.
+//! Functions for loops that create maps.
 
 use super::Library;
 use crate::error::Error;

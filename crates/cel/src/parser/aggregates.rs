@@ -1,11 +1,11 @@
-//! Lists, maps, messages and arguments.
+//! Parsing of lists, maps, messages and arguments.
 
 use super::{Parse, Parser, Stop};
 use crate::ast::{Expr, ExprKind, FieldInit, List, MapEntry, Struct};
 use crate::lexer::TokenKind as T;
 
 impl Parser<'_> {
-    /// `count` tokens are the name.
+    /// Parses a message whose name consists of `count` tokens.
     pub(super) fn message(&mut self, leading: bool, count: usize) -> Parse {
         let mut name = String::from(if leading { "." } else { "" });
         for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Macros: calls that become loops and tests before anything is checked.
+//! Macros: calls that are expanded to loops and tests before type checking.
 
 use binnacle_meta::Text;
 
@@ -7,7 +7,7 @@ use crate::ast::{Call, Comprehension, Expr, ExprKind, Id, List, Literal, MapEntr
 
 pub(super) enum Expanded {
     Macro(Expr),
-    /// No macro: the parts are given back.
+    /// Not a macro: returns the target and the arguments.
     Call(Option<Expr>, Vec<Expr>),
 }
 
@@ -18,13 +18,13 @@ enum Quantifier {
     ExistsOne,
 }
 
-/// The variable of loops over nothing.
+/// The variable of empty loops.
 const UNUSED: &str = "#unused";
 
 impl Parser<'_> {
     pub(super) fn expand(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse<Expanded> {
         let Features { optionals, two_variables: two, lists, bind } = self.features;
-        // New nodes stand where the call stands.
+        // New nodes have the position of the call.
         let mut maker = Maker { parser: self, at: id };
         let expr = match (function, target, args.len()) {
             ("has", None, 1) => maker.has(args)?,
@@ -187,7 +187,7 @@ impl Maker<'_, '_> {
         }
     }
 
-    /// The expression with a name for a value: a loop over nothing.
+    /// Returns the expression with a name bound to a value: an empty loop.
     fn bound(&mut self, name: Text, value: Expr, expression: Expr) -> Parse {
         let range = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;
@@ -204,7 +204,7 @@ impl Maker<'_, '_> {
         })))
     }
 
-    /// The list sorted by the expression's values for its elements: the keys are collected first.
+    /// Returns the list sorted by the values of an expression for its elements, which are computed first.
     fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Parse {
         let input = Text::new_static("@__sortBy_input__");
         if !matches!(
@@ -229,7 +229,7 @@ impl Maker<'_, '_> {
         self.bound(input, target, sorted)
     }
 
-    /// A loop that appends `element` for each round that passes the filter.
+    /// Returns a loop that appends `element` for each round that passes the filter.
     fn collect(&mut self, target: Expr, variables: Variables, filter: Option<Expr>, element: Expr) -> Parse {
         let init = self.list(Vec::new())?;
         let condition = self.literal(Literal::Bool(true))?;
@@ -244,7 +244,7 @@ impl Maker<'_, '_> {
         self.comprehension(target, variables, init, condition, step, result)
     }
 
-    /// The names before the predicate, one or two.
+    /// Returns the one or two names before the predicate.
     fn variables(&self, args: &[Expr], not_a_name: &str) -> Result<Variables, (Id, String)> {
         let mut names = Vec::new();
         for arg in args {
@@ -326,7 +326,7 @@ impl Maker<'_, '_> {
         self.node(ExprKind::Unspecified)
     }
 
-    /// The same expression with nodes of its own.
+    /// Returns the same expression with new nodes.
     fn copy(&mut self, expr: &Expr) -> Parse {
         let id = self.parser.id_at(self.parser.positions[expr.id as usize])?;
         let kind = match &expr.kind {
@@ -386,7 +386,7 @@ impl Maker<'_, '_> {
 type Variables = (Text, Option<Text>);
 
 impl Select {
-    /// All but the operand.
+    /// Clones everything except the operand.
     fn clone_shallow(&self) -> Self {
         let operand = Expr { id: self.operand.id, kind: ExprKind::Unspecified };
         Self { operand, field: self.field.clone(), test_only: self.test_only }

@@ -1,4 +1,4 @@
-//! The parser's tokens and nodes.
+//! Tokens and nodes in the parser.
 
 use binnacle_meta::Text;
 
@@ -28,7 +28,7 @@ impl Parser<'_> {
         Ok(call(id, function, args))
     }
 
-    /// A tree of little depth over the terms of a commutative operator.
+    /// Returns a balanced tree of the terms of a commutative operator.
     pub(super) fn balanced(&mut self, function: &str, ops: &[Id], terms: Vec<Expr>) -> Expr {
         let depth = self.deepest(&terms);
         let expr = balanced(function, ops, &mut terms.into_iter());
@@ -98,7 +98,7 @@ impl Parser<'_> {
         Ok(self.positions.len() as Id - 1)
     }
 
-    /// Notes an error and goes on, for more may follow.
+    /// Reports an error and continues, because there may be more.
     pub(super) fn unsupported(&mut self, token: Token, message: &str) -> Parse {
         self.issues.add(self.source.location(token.start), message);
         Ok(Expr { id: self.id(token)?, kind: ExprKind::Unspecified })

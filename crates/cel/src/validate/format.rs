@@ -1,11 +1,11 @@
-//! Format strings whose arguments are written beside them.
+//! Checks of format strings with literal arguments.
 
 use crate::ast::{Call, Expr, ExprKind, Id, Literal};
 use crate::check::Checked;
 use crate::library::{FormatStep, format_steps};
 use crate::types::Type;
 
-/// Returns the first error of `"...".format([...])`, and its place.
+/// Returns the first error of `"...".format([...])`, and its node.
 pub(super) fn problem(checked: &Checked, id: Id, call: &Call) -> Option<(Id, String)> {
     let Some(Expr { kind: ExprKind::Literal(Literal::String(pattern)), .. }) = &call.target else { return None };
     let [Expr { kind: ExprKind::List(list), .. }] = &call.args[..] else { return None };

@@ -1,4 +1,4 @@
-//! Evictions that race for the disruptions that a budget allows.
+//! Evictions that race for the allowed disruptions of a budget.
 
 use binnacle_testkit::Server;
 use futures::future::join_all;
@@ -36,7 +36,7 @@ async fn a_budget_is_never_overdrawn() {
         join_all(evictions).await
     };
 
-    // Before the controller has looked at the budget, nothing is known to be allowed.
+    // Before the controller has processed the budget, no disruption is allowed.
     for (code, retry_after, status) in race().await {
         assert_eq!((code, retry_after.as_str()), (429, "10"));
         assert_eq!(status["details"]["retryAfterSeconds"], 10);
@@ -70,7 +70,7 @@ async fn a_budget_is_never_overdrawn() {
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), PODS - ALLOWED);
 }
 
-/// Code, `Retry-After` and Status of an eviction.
+/// Returns code, `Retry-After` and Status of an eviction.
 async fn evict(server: &Server, pod: &str) -> (u16, String, serde_json::Value) {
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}).to_string();
     let path = format!("/api/v1/namespaces/race/pods/{pod}/eviction");

@@ -19,7 +19,7 @@ pub(super) fn matching(members: &mut Object) {
     default_to(members, "objectSelector", Object::new());
 }
 
-/// Rules are about resources of either scope.
+/// Sets the default scope of rules, which matches resources of either scope.
 pub(super) fn rules(members: &mut Object, list: &str) {
     for rule in members.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten() {
         default_to(rule.make_object(), "scope", "*");

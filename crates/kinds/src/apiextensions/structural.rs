@@ -1,4 +1,4 @@
-//! The rules of structural schemas: every value has one type, said outside of `allOf`, `anyOf`, `oneOf` and `not`.
+//! Validation of structural schemas: every value has one type, given outside of `allOf`, `anyOf`, `oneOf` and `not`.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -18,7 +18,7 @@ enum Level {
     Field,
 }
 
-/// The rules for a schema that can be read as a structural one, in the order of their texts.
+/// Validates a schema by the rules of structural schemas. The errors are sorted by text.
 pub fn validate(schema: &Value, path: &FieldPath) -> FieldErrors {
     let mut errors = FieldErrors::new();
     invariants(schema, Level::Root, path, &mut errors);
@@ -80,7 +80,7 @@ fn invariants(schema: &Value, level: Level, path: &FieldPath, errors: &mut Field
     }
 }
 
-/// A type that is missing or another than it must be.
+/// Reports a type that is missing or wrong.
 pub(super) fn wrong_type(kind: &str, detail: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if kind.is_empty() {
         errors.push(FieldError::required(path, detail));
@@ -115,7 +115,7 @@ fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPa
     }
 }
 
-/// Returns true if a member equals an absent one.
+/// Returns true if a member has Go's zero value or is absent.
 fn is_zero(schema: &Value, name: &str) -> bool {
     const LISTS: [&str; 4] = ["enum", "allOf", "anyOf", "oneOf"];
     !is_set(schema, name) || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty())
@@ -126,7 +126,7 @@ fn is_only_type(schema: &Value, kind: &str) -> bool {
     schema.str_at(&["type"]) == kind && others.all(|name| is_zero(schema, name))
 }
 
-/// `anyOf: [{type: integer}, {type: string}]`, which may say types.
+/// Returns true for `anyOf: [{type: integer}, {type: string}]`, the one `anyOf` with types that is allowed.
 fn is_int_or_string(schema: &Value) -> bool {
     match schema.list_at(&["anyOf"]) {
         [a, b] => is_only_type(a, "integer") && is_only_type(b, "string"),
@@ -134,7 +134,7 @@ fn is_int_or_string(schema: &Value) -> bool {
     }
 }
 
-/// The same as the first of `allOf`.
+/// Returns true if the first schema of `allOf` is that `anyOf`.
 fn is_int_or_string_first(schema: &Value) -> bool {
     schema.list_at(&["allOf"]).first().is_some_and(is_int_or_string)
 }
@@ -185,7 +185,7 @@ fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mu
         ("x-kubernetes-validations", EMPTY),
     ] {
         let is_there = match name {
-            // Of any value, empty ones as well.
+            // Reported with any value, even an empty one.
             "default" | "x-kubernetes-list-type" | "x-kubernetes-map-type" => present(schema, name).is_some(),
             _ => is_set(schema, name) && schema.get(name).and_then(Value::as_list) != Some(&[]),
         };

@@ -22,8 +22,7 @@ use crate::workload::{
 };
 use crate::{Strategy, StrategyContext, spec_generation};
 
-/// The revision to roll back to. `apps/v1` has no field for it: the number lives in this annotation, and counts as part
-/// of the spec.
+/// The annotation with the revision to roll back to, for which `apps/v1` has no field. It counts as part of the spec.
 const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 pub(super) struct Deployment;
@@ -48,7 +47,7 @@ impl Strategy for Deployment {
         prepare_create(situation.features, object, TEMPLATE);
     }
 
-    /// Replica sets copy the annotations, so a change of these is a new generation too.
+    /// Counts a change of the annotations as a new generation too, because replica sets copy them.
     fn prepare_for_update(&self, situation: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
         drop_disabled_template_fields(situation.features, object, Some(old), TEMPLATE);

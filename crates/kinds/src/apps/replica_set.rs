@@ -86,11 +86,11 @@ fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut F
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     not_negative(spec, &["replicas", "minReadySeconds"], &path, errors);
-    // kube-apiserver speaks of a deployment here too.
+    // Messages for replica sets say "deployment" too, as in kube-apiserver.
     replica_template(spec, "deployment", &path, options, errors);
 }
 
-/// The selector and template of replica sets, and of deployments, which make them.
+/// Validates the selector and template of replica sets and deployments.
 pub(super) fn replica_template(
     spec: &Value,
     kind: &str,

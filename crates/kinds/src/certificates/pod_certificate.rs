@@ -55,7 +55,7 @@ pub(super) fn proof_problem(der: &[u8], proof: &[u8], shown: &str, uid: &str, pa
             let detail = "elliptic public keys must use curve P256 or P384";
             return Some(FieldError::invalid(&at, &format!("curve {curve}"), detail));
         }
-        // Nothing here can verify this curve, so nothing is proved.
+        // The crypto library cannot verify signatures of this curve, so the proof fails.
         Key::P521 => return Some(unproved(path)),
         Key::Unknown => {
             let detail = "unknown public key type; supported types are Ed25519, ECDSA, and RSA";
@@ -152,7 +152,7 @@ pub(super) fn issued_problem(request: &Value, old: &Value, now: i64) -> FieldErr
     found.into()
 }
 
-/// A public key, as far as the rules look.
+/// A public key, with the facts that the rules need.
 enum Key {
     Ed25519,
     P256,

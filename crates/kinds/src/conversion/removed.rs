@@ -1,5 +1,6 @@
-//! Versions that are not served any more: clusters that were upgraded from release to release may still hold objects that
-//! were stored so. They are those that Go's v1.36 reads, and each object becomes what its kind is stored as today.
+//! Versions that are no longer served: clusters that were upgraded from release to release may still store objects in
+//! them. These are the versions that Kubernetes v1.36 reads; each object is converted to the version that its kind is
+//! stored in today.
 
 use binnacle_schema::{Object, Value, value};
 
@@ -79,17 +80,17 @@ pub(super) const CONVERSIONS: &[Conversion] = &[
 
 const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-/// By this v1beta3 tells a level without shares from one whose shares were not said.
+/// The annotation by which v1beta3 distinguishes zero shares from absent ones.
 const NO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// The label by which a budget's selector means, in v1beta1 or v1, the same as an empty one in the other version.
+/// The label of selectors that mean the same in v1beta1 or v1 as an empty selector in the other version.
 const BUDGET_LABEL: &str = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 fn same(_: &mut Value) {}
 
-/// Sets the defaults of v1beta1 for the fields of webhooks in which they differ from v1's.
+/// Sets the defaults of v1beta1 for fields of webhooks where they differ from those of v1.
 fn webhook_defaults(configuration: &mut Value) {
     let is_mutating = configuration.str_at(&["kind"]) == "MutatingWebhookConfiguration";
     each(configuration, &["webhooks"], |webhook| {
@@ -170,7 +171,7 @@ fn generation_from_annotation(set: &mut Value) {
     }
 }
 
-/// Go always notes a generation.
+/// Sets the annotation with the template generation, which Go always has.
 fn complete_generation(set: &mut Value) {
     if set.at(&["metadata", "annotations", TEMPLATE_GENERATION]).is_none() {
         set.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, "0");
@@ -241,7 +242,7 @@ fn each_backend(ingress: &mut Value, change: fn(Value) -> Value) {
     });
 }
 
-/// A backend that names its service beside the port, as v1 has it.
+/// Returns a backend with service and port in the form of v1.
 fn service_of(mut backend: Value) -> Value {
     let members = backend.make_object();
     let name = members.remove("serviceName").filter(|name| !name.is_null());
@@ -289,7 +290,7 @@ fn shares_from_nominal(level: &mut Value) {
     }
 }
 
-/// None, and zero, were thirty.
+/// Sets absent and zero shares to 30, the old default.
 fn default_shares(limited: &mut Value) {
     if limited.int_at(&["nominalConcurrencyShares"]).unwrap_or_default() == 0 {
         limited.make_object().insert("nominalConcurrencyShares", value!(30));
@@ -333,7 +334,7 @@ fn runtime_class_with_spec(class: &mut Value) {
     }
 }
 
-/// The selector of v1beta1 for all pods, and that of v1 for none.
+/// Returns the selector that selects all pods in v1beta1, or no pods in v1.
 fn labelled(operator: &str) -> Value {
     value!({"matchExpressions": [{"key": BUDGET_LABEL, "operator": operator}]})
 }
@@ -380,7 +381,7 @@ fn subjects_to_groups(binding: &mut Value) {
         let is_everybody = subject.str_at(&["kind"]) == "User" && subject.str_at(&["name"]) == "*";
         let group = value!(group);
         subject.make_object().insert("apiGroup", group);
-        // All authenticated users, by the name of their group.
+        // All authenticated users, as a group.
         if is_everybody {
             subject.make_object().insert("kind", "Group");
             subject.make_object().insert("name", "system:authenticated");

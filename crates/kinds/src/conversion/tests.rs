@@ -47,7 +47,7 @@ fn events() {
     );
 }
 
-/// Fields that v1beta1 states once apply to all versions in v1, and absent fields get the defaults of v1beta1.
+/// Fields that v1beta1 gives once apply to all versions in v1, and absent fields get the defaults of v1beta1.
 #[test]
 fn definitions_of_old() {
     let (convert, back) =
@@ -106,7 +106,7 @@ fn autoscaler_of_utilization() {
     );
 }
 
-/// Fields that v1 lacks come from v2 to annotations and back.
+/// Fields of v2 that v1 lacks are converted to annotations and back.
 #[test]
 fn autoscaler_annotations() {
     let (to_v2, from_v2) = conversion("autoscaling", "v1", "HorizontalPodAutoscaler").expect("conversion");
@@ -272,7 +272,7 @@ fn inner(ty: &Ty) -> Option<&Message> {
     }
 }
 
-/// Every version that a resource is described in leads to the stored one.
+/// Every version of a described resource is converted to the stored version.
 #[test]
 fn described_versions_are_converted() {
     let described = binnacle_resources::all();
@@ -296,7 +296,7 @@ fn described_versions_are_converted() {
     }
 }
 
-/// Each version of a stored kind that the tables know can be read.
+/// Each version of a stored kind in the tables can be read.
 #[test]
 fn removed_versions_are_read() {
     let described: Vec<_> = binnacle_resources::all().collect();

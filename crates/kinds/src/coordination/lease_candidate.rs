@@ -1,4 +1,4 @@
-//! LeaseCandidate: one that would lead.
+//! LeaseCandidate: a candidate for the holder of a lease.
 
 use binnacle_meta::{FieldError, FieldErrors, SemanticVersion};
 use binnacle_schema::Value;

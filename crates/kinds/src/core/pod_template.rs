@@ -1,4 +1,4 @@
-//! `PodTemplate`: a template for pods on its own.
+//! `PodTemplate`: a stored pod template.
 
 use binnacle_meta::{FieldErrors, FieldPath};
 use binnacle_schema::Value;

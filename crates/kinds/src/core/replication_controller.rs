@@ -1,4 +1,4 @@
-//! `ReplicationController`: keeps a number of pods running, before there were replica sets.
+//! `ReplicationController`: keeps a number of pods running, superseded by replica sets.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -13,7 +13,7 @@ use crate::workload::{
 };
 use crate::{Strategy, StrategyContext};
 
-/// The template may be absent here.
+/// The path of the template, which may be absent in this kind.
 const TEMPLATE: &[&str] = &["spec", "template"];
 
 pub(super) struct ReplicationController;
@@ -78,7 +78,7 @@ impl Strategy for ReplicationController {
                 warnings.extend(template_warnings(object, None, TEMPLATE));
                 warnings
             }
-            // On update kube-apiserver looks at the old template.
+            // On updates, kube-apiserver checks the old template.
             Some(old) if generation(old) != generation(object) => template_warnings(old, None, TEMPLATE),
             Some(_) => Vec::new(),
         }

@@ -1,4 +1,4 @@
-//! RuntimeClass: how the containers of a pod are run.
+//! RuntimeClass: a way to run the containers of a pod.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

@@ -1,4 +1,4 @@
-//! StorageVersionMigration: an order to rewrite the objects of a resource in the current storage version.
+//! StorageVersionMigration: a request to rewrite the objects of a resource in the current storage version.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

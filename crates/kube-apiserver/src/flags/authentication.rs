@@ -269,7 +269,7 @@ impl FromFlags for Issuers {
 }
 
 impl FromFlags for Oidc {
-    /// The configuration that is made of the values validates them.
+    /// Reads the values; the configuration made of them validates them.
     fn read(given: &Given) -> Result<Self, FlagError> {
         let text = |name| given.text(name).unwrap_or_default().to_owned();
         let (url, client_id) = (text("oidc-issuer-url"), text("oidc-client-id"));
@@ -293,7 +293,7 @@ impl FromFlags for Oidc {
         let username_claim = text("oidc-username-claim");
         let username_prefix = match text("oidc-username-prefix") {
             prefix if prefix == "-" => String::new(),
-            // Names are the provider's own; addresses are known to be unique.
+            // Names are unique within the provider only; email addresses are unique.
             prefix if prefix.is_empty() && username_claim != "email" => format!("{url}#"),
             prefix => prefix,
         };
@@ -389,7 +389,7 @@ impl FromFlags for ServiceAccounts {
     }
 }
 
-/// Rejects key files beside a signing endpoint, which has all keys.
+/// Rejects key files beside a signing endpoint, which provides all keys.
 fn check_signing_endpoint(endpoint: &str, signs_by_file: bool, verifies_by_files: bool) -> Result<(), FlagError> {
     if signs_by_file {
         return Err(FlagError::new(

@@ -70,7 +70,7 @@ const AUTHORIZED_TTL: &str = "authorization-webhook-cache-authorized-ttl";
 const UNAUTHORIZED_TTL: &str = "authorization-webhook-cache-unauthorized-ttl";
 const WEBHOOK_FILE: &str = "authorization-webhook-config-file";
 const WEBHOOK_VERSION: &str = "authorization-webhook-version";
-/// Those that a configuration file takes the place of.
+/// Flags that a configuration file replaces.
 const LEGACY: [&str; 5] = ["authorization-mode", AUTHORIZED_TTL, UNAUTHORIZED_TTL, WEBHOOK_FILE, WEBHOOK_VERSION];
 /// The timeout of the webhook that is configured by flags.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -95,7 +95,7 @@ impl FromFlags for Authorization {
 
 fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError> {
     let names: Vec<&str> = given.all("authorization-mode").into_iter().flat_map(|text| text.split(',')).collect();
-    // An empty list means the default of the Go server.
+    // An empty list means Go's default.
     let names: Vec<&str> = if names == [""] { vec!["AlwaysAllow"] } else { names };
     let webhook = given.text(WEBHOOK_FILE);
     let mut authorizers = Vec::new();
@@ -114,7 +114,7 @@ fn modes(given: &Given, policies: bool) -> Result<AuthorizationConfig, FlagError
                     return Err(FlagError::new("authorization-mode Webhook's authorization config file not passed"));
                 }
                 Some(file) => {
-                    // The name that kube-apiserver gives it.
+                    // kube-apiserver's name for it.
                     let mode = AuthorizerMode::Webhook(webhook_of(given, file)?);
                     authorizers.push(AuthorizerConfig { name: "default".to_owned(), mode });
                     continue;
@@ -156,7 +156,7 @@ fn webhook_of(given: &Given, file: &str) -> Result<WebhookConfig, FlagError> {
     })
 }
 
-/// A time that has passed is none.
+/// Reads a duration; a negative one counts as zero.
 fn duration(given: &Given, name: &str) -> Result<Duration, FlagError> {
     let text = given.text(name).unwrap_or_default();
     let parsed = GoDuration::parse(text).map_err(|error| given.invalid(name, text, &error.to_string()))?;

@@ -1,4 +1,4 @@
-//! `--check-config`: everything that is wrong with the flags and the files that they name, at once.
+//! `--check-config`: reports all errors of the flags and the files that they name, at once.
 
 use binnacle_apiserver::Server;
 
@@ -7,15 +7,15 @@ use super::parse::Given;
 use super::read;
 use super::table::FlagError;
 
-/// An unknown flag is taken for one whose name is at least so similar, of 1.
+/// The least similarity, from 0 to 1, for suggesting a flag in place of an unknown one.
 const SIMILAR: f64 = 0.8;
 
-/// Returns the errors of a command line, each with the flag that causes it. `errors` are those of reading it.
+/// Returns the errors of a command line, each with the flag that causes it. `errors` are the parse errors.
 pub(super) fn check(mut given: Given, errors: Vec<FlagError>) -> Vec<String> {
     let mut found: Vec<String> = errors.iter().map(explain).collect();
     let mut left_out = Vec::new();
     while let Err(why) = attempt(&given) {
-        // Reading ends with the first error. The next one shows without the flag that causes this one.
+        // Reading ends with the first error. Removing the flag that causes it reveals the next one.
         let is_cause = |name: &&str| attempt(&given.without(name)).err().as_ref() != Some(&why);
         let Some(cause) = given.names().into_iter().find(is_cause) else {
             found.push(why);
@@ -23,7 +23,7 @@ pub(super) fn check(mut given: Given, errors: Vec<FlagError>) -> Vec<String> {
         };
         given = given.without(cause);
         let flag = format!("--{cause}");
-        // Flags that need each other are no error where one of them is left out here.
+        // A missing flag is no error if it was removed here.
         if !left_out.iter().any(|other| why.contains(other)) {
             found.push(if why.contains(&flag) { why } else { format!("{flag}: {why}") });
         }
@@ -37,7 +37,7 @@ fn attempt(given: &Given) -> Result<(), String> {
     Server::check(&settings).map_err(|error| error.to_string())
 }
 
-/// The error, and for an unknown flag the one that is probably meant.
+/// Returns the text of an error, with a suggestion for an unknown flag.
 fn explain(error: &FlagError) -> String {
     let FlagError::Unknown(name) = error else { return error.to_string() };
     let known = GROUPS.iter().flat_map(|group| group.flags).map(|flag| flag.name);

@@ -156,11 +156,11 @@ impl FromFlags for Generic {
             if negative && duration.is_zero() { Err(FlagError::new(message)) } else { Ok(duration) }
         };
         let goaway_chance = f64::from(given.float("goaway-chance")?);
-        // As kube-apiserver has it, a single precision 0.02 too.
+        // As in kube-apiserver, which also accepts 0.02 in single precision.
         if !(0.0..=0.020_000_001).contains(&goaway_chance) {
             return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
         }
-        // An unspecified address is none.
+        // An unspecified address counts as absent.
         let advertise_address = given.ip("advertise-address")?.filter(|ip| !ip.is_unspecified());
         let origins = list(given, "cors-allowed-origins");
         let cors = (!origins.is_empty()).then(|| Cors::new(&origins)).transpose().map_err(FlagError::new)?;
@@ -224,7 +224,7 @@ impl FromFlags for Generic {
     }
 }
 
-/// A flag whose values are separated by commas and that may be given more than once.
+/// Returns the values of a repeatable, comma-separated flag.
 pub(super) fn list<'a>(given: &'a Given, name: &str) -> Vec<&'a str> {
     let values = given.all(name);
     if values.iter().all(|value| value.is_empty()) {

@@ -1,4 +1,4 @@
-//! Flags of kube-apiserver that change nothing here, each with the reason, so that its command lines start this server.
+//! Flags of kube-apiserver that have no effect here, each with the reason, so that its command lines start this server.
 //! The log reports those that are given; `docs/flags.md` lists them.
 
 use super::parse::Given;
@@ -22,7 +22,7 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// The flags of this group that were given, with the reasons why that changes nothing.
+/// Returns the flags of this group that were given, with the reasons why they have no effect.
 pub(super) fn given(given: &Given) -> Vec<(&'static str, &'static str)> {
     GROUP.flags.iter().filter(|flag| given.is_given(flag.name)).map(|flag| (flag.name, flag.help)).collect()
 }

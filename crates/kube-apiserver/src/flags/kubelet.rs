@@ -1,4 +1,4 @@
-//! Flags for connections to kubelets: for logs, exec, attach, port-forward and proxies to nodes.
+//! Flags for connections to kubelets: logs, exec, attach, port-forward and proxies to nodes.
 
 use binnacle_kubelet::Config;
 use binnacle_meta::GoDuration;
@@ -76,7 +76,7 @@ fn port(given: &Given, name: &str) -> Result<u16, FlagError> {
         .map_err(|_| FlagError::new(format!("--{name} {number} must be between 0 and 65535, inclusive")))
 }
 
-/// Values between commas, from all occurrences of a flag.
+/// Returns the comma-separated values from all occurrences of a flag.
 fn list(given: &Given, name: &str) -> Vec<String> {
     given.all(name).into_iter().flat_map(|text| text.split(',')).map(str::to_owned).collect()
 }

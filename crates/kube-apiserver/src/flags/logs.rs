@@ -50,7 +50,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The verbosity of some source files.
+/// A verbosity for some source files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
     pub(crate) pattern: String,
@@ -63,15 +63,15 @@ pub(crate) struct Logs {
     pub(crate) format: LogFormat,
     pub(crate) verbosity: u32,
     pub(crate) modules: Vec<Module>,
-    /// Lines that are no errors go to standard output.
+    /// True if lines other than errors go to standard output.
     pub(crate) split: bool,
-    /// Bytes of those that are held back; 0 for none.
+    /// The size of the buffer for these lines in bytes; 0 for none.
     pub(crate) info_buffer: u64,
     pub(crate) flush_every: Duration,
 }
 
 impl Logs {
-    /// `alpha` is true where the feature gate of the options that are not settled yet is on.
+    /// `alpha` is true if the feature gate for alpha options is on.
     pub(super) fn read(given: &Given, alpha: bool) -> Result<Self, FlagError> {
         let verbosity = given.parsed::<Verbosity>("v")?.0;
         let modules = modules(given)?;
@@ -127,7 +127,7 @@ impl Logs {
     }
 }
 
-/// A number that klog takes: 31 bits.
+/// A verbosity that klog accepts: 31 bits.
 pub(crate) struct Verbosity(pub(crate) u32);
 
 impl FromStr for Verbosity {

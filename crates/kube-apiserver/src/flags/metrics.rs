@@ -1,4 +1,4 @@
-//! Flags for the metrics that are shown, and the allowed values of their labels.
+//! Flags for the exposed metrics, and the allowed values of their labels.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -96,7 +96,8 @@ pub(super) fn read(given: &Given) -> Result<ExposedOptions, FlagError> {
     Ok(ExposedOptions { disabled, show_hidden: hidden.is_some(), allowed })
 }
 
-/// A value with one equals sign is one pair; one with several is a line of comma-separated values, each a pair.
+/// Reads `--allow-metric-labels`. A value with one equals sign is one pair; with several it is a comma-separated list
+/// of pairs.
 fn mapping_of_flag(given: &Given) -> Result<Option<Mapping>, FlagError> {
     let name = "allow-metric-labels";
     if !given.is_given(name) {
@@ -118,7 +119,7 @@ fn mapping_of_flag(given: &Given) -> Result<Option<Mapping>, FlagError> {
     Ok(Some(mapping))
 }
 
-/// The fields of a line of comma-separated values; quotes keep a comma in its field.
+/// Splits a line at its commas; quotes keep a comma in its field.
 fn fields(line: &str) -> Vec<String> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     for c in line.chars() {

@@ -1,4 +1,4 @@
-//! Settings of the cluster that single resources ask for.
+//! Flags of the cluster that single resources use.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -133,9 +133,9 @@ pub(super) const GROUP: Group = Group {
     ],
 };
 
-/// A range of services may have this many bits of addresses.
+/// The maximum number of address bits in a service range.
 const MAX_SERVICE_BITS: u8 = 20;
-/// The kubernetes service itself needs one, and the first and the last are nobody's.
+/// The minimum: the kubernetes service needs an address, and the first and the last one are reserved.
 const MIN_SERVICE_BITS: u8 = 3;
 
 impl FromFlags for Misc {
@@ -148,7 +148,7 @@ impl FromFlags for Misc {
             service_node_port_range: ports,
             leadership: leadership(given)?,
             serves_logs: given.flag("enable-logs-handler")?,
-            // A negative value means no limit, as with the Go server.
+            // A negative value means no limit, as in Go.
             connection_bytes_per_second: u64::try_from(given.integer("max-connection-bytes-per-sec")?)
                 .ok()
                 .and_then(NonZeroU64::new),
@@ -158,7 +158,7 @@ impl FromFlags for Misc {
                 true => ServiceRouting::Endpoints,
                 false => ServiceRouting::ClusterIp,
             },
-            // One of the two alone counts for nothing, as with the Go server.
+            // One of the two flags alone has no effect, as in Go.
             proxy_client: given
                 .text("proxy-client-cert-file")
                 .zip(given.text("proxy-client-key-file"))
@@ -171,7 +171,7 @@ impl FromFlags for Misc {
     }
 }
 
-/// Both flags or none count.
+/// Reads the advertised address of peers, which needs both flags.
 fn peer_advertised(given: &Given) -> Result<Option<SocketAddr>, FlagError> {
     let (ip, Some(port)) = (given.ip("peer-advertise-ip")?, given.text("peer-advertise-port")) else { return Ok(None) };
     let number = port.parse().ok().filter(|port| *port != 0);

@@ -1,5 +1,5 @@
-//! Reads a command line as `pflag` does, which every Kubernetes program uses: `--name value`, `--name=value`, `-n value`,
-//! `-nvalue`, underscores for dashes, the last one wins.
+//! Parsing of a command line with the rules of `pflag`, which all Kubernetes programs use: `--name value`,
+//! `--name=value`, `-n value`, `-nvalue`, underscores for dashes, the last value wins.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ pub(super) struct Given {
     values: HashMap<&'static str, Vec<String>>,
 }
 
-/// Reads all arguments; what cannot be read is left out, and the errors say why.
+/// Parses all arguments. Invalid ones are left out and reported as errors.
 pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> (Given, Vec<FlagError>) {
     let flags = groups.iter().flat_map(|group| group.flags).map(|flag| (flag.name, *flag)).collect();
     let mut given = Given { flags, values: HashMap::new() };
@@ -79,7 +79,7 @@ impl Given {
         self.push(&flag, value)
     }
 
-    /// Adds a value, unless it is none for the flag.
+    /// Adds a value if it is valid for the flag; otherwise removes the flag.
     fn push(&mut self, flag: &Flag, value: String) -> Result<(), FlagError> {
         self.values.entry(flag.name).or_default().push(value);
         let checked = self.check(flag);
@@ -89,7 +89,7 @@ impl Given {
         checked
     }
 
-    /// Validates the value, even where it makes no difference.
+    /// Validates the value, even if it has no effect.
     fn check(&self, flag: &Flag) -> Result<(), FlagError> {
         match flag.kind {
             ValueKind::Bool => self.flag(flag.name).map(drop),
@@ -128,7 +128,7 @@ impl Given {
         Ok(())
     }
 
-    /// All values of a flag in order, or its default.
+    /// Returns all values of a flag in order, or its default.
     pub(super) fn all(&self, name: &str) -> Vec<&str> {
         match self.values.get(name) {
             Some(values) => values.iter().map(String::as_str).collect(),
@@ -136,7 +136,7 @@ impl Given {
         }
     }
 
-    /// The last value of a flag, or its default; an empty text is no value.
+    /// Returns the last value of a flag, or its default; `None` for an empty one.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.all(name).pop().filter(|text| !text.is_empty())
     }
@@ -146,27 +146,27 @@ impl Given {
         self.values.contains_key(name)
     }
 
-    /// The parts of a flag whose values are lists with commas; several of them add up.
+    /// Returns the parts of all values of a comma-separated flag.
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         let parts = self.all(name).into_iter().flat_map(|text| text.split(','));
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
     }
 
-    /// The flags that the command line gives, by name.
+    /// Returns the given flags, sorted by name.
     pub(super) fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<&'static str> = self.values.keys().copied().collect();
         names.sort_unstable();
         names
     }
 
-    /// The same command line without a flag.
+    /// Returns the same command line without a flag.
     pub(super) fn without(&self, name: &str) -> Self {
         let mut others = self.clone();
         others.values.remove(name);
         others
     }
 
-    /// All flags by name with their values, as Go's flags write them.
+    /// Returns all flags, sorted by name, with their values as Go's flags format them.
     pub(super) fn shown(&self) -> Vec<(String, String)> {
         let mut names: Vec<&'static str> = self.flags.keys().copied().collect();
         names.sort_unstable();
@@ -204,7 +204,7 @@ impl Given {
         })
     }
 
-    /// A number with a fraction.
+    /// Parses a floating-point number.
     pub(super) fn float(&self, name: &str) -> Result<f32, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|_| {
@@ -212,20 +212,20 @@ impl Given {
         })
     }
 
-    /// A duration as Go writes it; negative ones count as zero.
+    /// Parses a duration in Go's format; negative ones count as zero.
     pub(super) fn duration(&self, name: &str) -> Result<Duration, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         let parsed = GoDuration::parse(text).map_err(|error| self.invalid(name, text, &error.to_string()))?;
         Ok(u64::try_from(parsed.nanos()).map_or(Duration::ZERO, Duration::from_nanos))
     }
 
-    /// A value of a type that parses itself and reports its own errors.
+    /// Parses a value with its own parser and error messages.
     pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|why: String| self.invalid(name, text, &why))
     }
 
-    /// An address, if there is one.
+    /// Parses an address, if there is one.
     pub(super) fn ip(&self, name: &str) -> Result<Option<IpAddr>, FlagError> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let invalid = || self.invalid(name, text, &format!("failed to parse IP: {}", go_quote(text)));

@@ -115,7 +115,7 @@ impl FromFlags for Serving {
             cert_dir: given.text("cert-dir").map(PathBuf::from),
             tls: tls_settings(given)?,
             named: named.collect::<Result<_, _>>()?,
-            // A number that is not positive means the default, as in kube-apiserver.
+            // Numbers below one mean the default, as in kube-apiserver.
             max_streams: u32::try_from(streams).ok().filter(|streams| *streams > 0),
             sharing: if sharing { PortSharing::Permitted } else { PortSharing::Refused },
         })
@@ -145,7 +145,7 @@ fn tls_settings(given: &Given) -> Result<TlsSettings, FlagError> {
     Ok(settings)
 }
 
-/// `certificate,key` or `certificate,key:name,name`.
+/// Parses `certificate,key` or `certificate,key:name,name`.
 fn named_certificate(text: &str) -> Result<NamedCertificate, &'static str> {
     let (files, names) = match text.split_once(':') {
         Some((_, names)) if names.trim().is_empty() => return Err("empty names list is not allowed"),

@@ -187,7 +187,7 @@ impl FromFlags for Storage {
             compaction_interval: interval(given, "etcd-compaction-interval")?,
             count_metric_interval: interval(given, "etcd-count-metric-poll-period")?,
             size_metric_interval: interval(given, "etcd-db-metric-poll-interval")?,
-            // As in kube-apiserver, none stands for the default.
+            // As in kube-apiserver, zero means the default.
             health_timeout: interval(given, "etcd-healthcheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             ready_timeout: interval(given, "etcd-readycheck-timeout")?.unwrap_or(DEFAULT_TIMEOUT),
             media_type,
@@ -209,7 +209,7 @@ impl FromFlags for Option<Etcd> {
         let servers = given.list("etcd-servers");
         let path = |name| given.text(name).map(PathBuf::from);
         if servers.is_empty() {
-            // Without the first flag the others would silently do nothing.
+            // Without the first flag the others would have no effect.
             let lost = ["etcd-servers-overrides", "etcd-cafile", "etcd-certfile", "etcd-keyfile"];
             return match lost.iter().find(|name| given.text(name).is_some()) {
                 Some(name) => Err(FlagError::new(format!("--{name} needs --etcd-servers"))),
@@ -260,7 +260,7 @@ fn uncached(given: &Given) -> Result<Uncached, FlagError> {
     Ok(if given.flag("watch-cache")? { Uncached::Some(resources) } else { Uncached::All })
 }
 
-/// None when it is 0; as in kube-apiserver, a time that has passed is no interval either.
+/// Reads an interval; `None` if it is 0 or, as in kube-apiserver, negative.
 fn interval(given: &Given, name: &str) -> Result<Option<Duration>, FlagError> {
     Ok(Some(given.duration(name)?).filter(|interval| !interval.is_zero()))
 }

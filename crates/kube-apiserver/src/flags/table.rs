@@ -4,7 +4,7 @@
 #[derive(Clone, Copy)]
 pub(super) struct Group {
     pub(super) title: &'static str,
-    /// By name.
+    /// Sorted by name.
     pub(super) flags: &'static [Flag],
 }
 
@@ -14,7 +14,7 @@ pub(super) struct Flag {
     pub(super) name: &'static str,
     pub(super) short: Option<char>,
     pub(super) kind: ValueKind,
-    /// As text; empty when the flag has no default.
+    /// The default as text; empty if there is none.
     pub(super) default: &'static str,
     pub(super) help: &'static str,
 }
@@ -22,11 +22,11 @@ pub(super) struct Flag {
 /// The kind of value that a flag takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
-    /// Nothing, or `=true` and `=false`.
+    /// No value, or `=true` or `=false`.
     Bool,
-    /// A value, which `--help` calls by this name.
+    /// A value, with its name in `--help`.
     Value(&'static str),
-    /// Nothing, or a value behind `=`.
+    /// No value, or a value after `=`.
     Optional(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! Formats of log lines: as klog writes them, or as the JSON of component-base.
+//! Formats of log lines: klog's text, or the JSON of component-base.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::levels::verbosity_of;
 use super::output::Output;
 use crate::flags::LogFormat;
 
-/// Writes events.
+/// Writes events to the log.
 pub(super) struct LogLayer {
     format: LogFormat,
     output: Arc<Output>,
@@ -45,7 +45,7 @@ impl<S: Subscriber> Layer<S> for LogLayer {
     }
 }
 
-/// The place of an event in the code.
+/// The source location of an event.
 #[derive(Clone, Copy)]
 struct SourceLocation<'a> {
     file: &'a str,
@@ -101,7 +101,7 @@ impl Visit for Found {
     }
 }
 
-/// `I0102 15:04:05.000000       1 file.rs:12] message`, or with a quoted message where fields follow.
+/// Formats `I0102 15:04:05.000000       1 file.rs:12] message`, with a quoted message if there are fields.
 fn text(level: &Level, now: &Zoned, process: u32, place: SourceLocation<'_>, found: &Found) -> String {
     let severity = match *level {
         Level::ERROR => 'E',
@@ -143,11 +143,11 @@ fn text(level: &Level, now: &Zoned, process: u32, place: SourceLocation<'_>, fou
     line
 }
 
-/// `{"ts":1136214245000.0,"caller":"server/chain.rs:12","msg":"message","v":0}`; errors have no verbosity.
+/// Formats `{"ts":1136214245000.0,"caller":"server/chain.rs:12","msg":"message","v":0}`; errors have no `v`.
 fn json(level: &Level, now: Timestamp, place: SourceLocation<'_>, found: &Found) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let millis = now.as_nanosecond() as f64 / 1e6;
-    // The file and the directory it is in.
+    // The file and its directory.
     let mut parts = place.file.rsplitn(3, '/');
     let name = parts.next().unwrap_or_default();
     let caller = match parts.next() {

@@ -10,10 +10,10 @@ use http::{HeaderValue, Method, StatusCode};
 use super::below;
 
 const PATH: &str = "/debug/flags";
-/// No value is longer.
+/// The longest value, in bytes.
 const MOST: usize = 1 << 10;
 
-/// Takes a value and says what became of it.
+/// Sets a value and returns a message about the outcome.
 type Setter = Arc<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
 
 /// A flag that can be set.
@@ -57,7 +57,7 @@ impl DebugFlagsLink {
         below(path, PATH).is_some()
     }
 
-    /// Answers. `body` is asked for its text where that counts.
+    /// Answers a request. `body` is only read if needed.
     pub(super) async fn answer(
         &self,
         method: &Method,

@@ -21,7 +21,7 @@ const PATH: &str = "/logs";
 const PIECE: usize = 64 << 10;
 /// The number of bytes that decide the type of a file.
 const SNIFFED: usize = 512;
-/// More entries of a directory are not shown.
+/// The limit on listed entries of a directory.
 const MOST_ENTRIES: usize = 100_000;
 
 /// Serves the files under a directory.
@@ -96,7 +96,7 @@ fn redirect(to: &str) -> Response {
     response
 }
 
-/// The names in a directory, as links.
+/// Returns the names in a directory as links.
 async fn listing(place: &Path) -> Result<Response, std::io::Error> {
     let mut entries = tokio::fs::read_dir(place).await?;
     let mut names = Vec::new();
@@ -124,7 +124,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&#34;").replace('\'', "&#39;")
 }
 
-/// A name as the path of a URL, with special characters percent-encoded.
+/// Returns a name as a URL path, with special characters percent-encoded.
 fn link(name: &str) -> String {
     let mut link = String::new();
     for byte in name.bytes() {
@@ -140,7 +140,7 @@ fn link(name: &str) -> String {
     link
 }
 
-/// A file, or the part of it that the client asks for.
+/// Returns a file, or the part of it that the client asks for.
 async fn file(
     place: &Path,
     size: u64,
@@ -165,7 +165,7 @@ async fn file(
     };
     let (from, to) = part.unwrap_or((0, size));
     file.seek(std::io::SeekFrom::Start(from)).await?;
-    // A log grows while it is read: no more leaves than was announced.
+    // A log grows while it is read: no more than the announced length is sent.
     let pieces = stream::try_unfold((file, to - from), |(mut file, left)| async move {
         if left == 0 {
             return Ok(None);
@@ -200,12 +200,12 @@ async fn file(
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Whole,
-    /// From a byte up to, but without, another.
+    /// From the first index up to, excluding, the second.
     Of(u64, u64),
     Unsatisfiable,
 }
 
-/// Returns the part for a single range; several ranges, or an invalid one, mean the whole.
+/// Returns the part for a single range; several ranges, or an invalid one, result in the whole file.
 fn part(header: &str, size: u64) -> Part {
     let Some((from, to)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
         return Part::Whole;

@@ -1,4 +1,4 @@
-//! Counts the request among those in flight, and refuses those above the limits where fairness does not share them out.
+//! Counts requests in flight, and refuses those above the limits unless priority and fairness is on.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::inflight::{Guard, InFlight, RequestKind};
 /// Limits on short requests in flight (`--max-requests-inflight`, `--max-mutating-requests-inflight`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlightLimits {
-    /// Zero for no limit, both.
+    /// Both limits: zero for no limit.
     pub read_only: i64,
     pub mutating: i64,
 }
@@ -20,7 +20,7 @@ pub(crate) fn count(inflight: &Arc<InFlight>, info: &RequestInfo) -> Guard {
     inflight.begin(kind(info))
 }
 
-/// Administrators are always let in.
+/// Refuses a request above the limit; administrators are exempt.
 pub(crate) fn check(
     limits: Option<InFlightLimits>,
     inflight: &InFlight,
@@ -34,7 +34,7 @@ pub(crate) fn check(
         RequestKind::Mutating => limits.mutating,
         RequestKind::LongRunning => 0,
     };
-    // The request itself is counted already.
+    // The count includes the request itself.
     if limit == 0 || inflight.now(kind) <= limit || user.is_in(User::MASTERS) {
         return Ok(());
     }

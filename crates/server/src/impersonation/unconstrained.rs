@@ -1,5 +1,5 @@
-//! Impersonation as it was before the constrained modes (`ConstrainedImpersonation=false`): one verb, whatever the
-//! request. Nearly the same as the legacy mode; clients can see the differences.
+//! Impersonation without the constrained modes (`ConstrainedImpersonation=false`): one verb, independent of the
+//! request. Nearly the same as the legacy mode, with differences that clients can see.
 
 use binnacle_authn::service_account::{groups as account_groups, split_username};
 use binnacle_authz::{Attributes, Authorizer, forbidden};
@@ -39,7 +39,7 @@ pub(super) async fn check(authorizer: &dyn Authorizer, wanted: &User, requestor:
     Ok(user)
 }
 
-/// The error for a wanted user without a name: all its parts, as Go prints them.
+/// Returns the error for a user without a name: all its parts, as Go prints them.
 pub(super) fn nameless(wanted: &User) -> Status {
     let part = |kind: &str, name: &Text, version: &str, key: &str| format!("{{{kind}  {name}  {version}  {key}}}");
     let groups = wanted.groups.iter().map(|group| part("Group", group, "", ""));

@@ -1,4 +1,4 @@
-//! The types that rules see: from schemas to declarations of the language.
+//! Conversion of schemas to CEL type declarations.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,14 +11,13 @@ use binnacle_schema::Value;
 use crate::format::Format;
 use crate::structural::{ListType, SchemaType, Size, Structural, Values};
 
-/// The size of the largest request, which bounds all that is in it.
+/// The size of the largest request, which bounds the size of all values in it.
 const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 
-/// The type of values of a schema. `None` where rules cannot see them: values that are preserved without a type, and
-/// lists and maps of such.
+/// Returns the CEL type of values of a schema. `None` if rules cannot access them: preserved values without a type, and
+/// lists and maps of those.
 ///
-/// The root of a resource and embedded resources have a kind, an apiVersion and names whether the schema has them or
-/// not.
+/// Resources and embedded resources have a kind, an apiVersion and names, independent of the schema.
 pub fn decl_type(schema: &Structural, is_root: bool) -> Option<DeclType> {
     convert(schema, is_root, Name(None))
 }
@@ -69,7 +68,7 @@ fn shape_of(schema: &Structural, is_resource: bool, name: Name<'_>) -> Option<De
         SchemaType::Object => match schema.additional_schema() {
             Some(additional) => {
                 let value = convert(additional, additional.embedded, Name(Some((&name, "@elem"))))?;
-                // Two bytes of a key, its quotes, a colon and a comma are the least around a value.
+                // A value takes at least two bytes of a key, its quotes, a colon and a comma.
                 let fits = || (MAX_REQUEST - 2) / (value.min_serialized_size + 6);
                 let max = values.size(Size::MaxProperties).map_or_else(fits, count);
                 Some(DeclType { max_elements: Some(max), ..DeclType::map(value) })
@@ -130,7 +129,7 @@ fn text(values: &Values) -> DeclType {
     DeclType { max_elements: Some(max), min_serialized_size: min, ..DeclType::new(shape) }
 }
 
-/// The schema of a resource with the members that every resource has.
+/// Returns the schema of a resource with the members that every resource has.
 fn with_resource_fields(schema: &Structural) -> Cow<'_, Structural> {
     let is = |schema: Option<&Arc<Structural>>, kind: SchemaType| schema.is_some_and(|schema| schema.is(&kind));
     let metadata = schema.property("metadata");

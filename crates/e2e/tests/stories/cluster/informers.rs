@@ -1,4 +1,4 @@
-//! Shared state of a controller manager's controllers: a client and one copy of each kind that several of them watch.
+//! Shared informers of a controller manager: a client, and one mirror of each kind that several controllers watch.
 
 use std::sync::Arc;
 

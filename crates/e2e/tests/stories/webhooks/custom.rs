@@ -1,4 +1,4 @@
-//! Custom objects on their way through webhooks.
+//! Custom resources and webhooks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The rules of stateful sets.
+//! Validation of stateful sets.
 
 use std::collections::HashSet;
 
@@ -210,7 +210,7 @@ fn template(
     if !skip.template_spec {
         pod_validation::template(&as_made(spec, given), path, options, errors);
     }
-    // kube-apiserver looks at these twice.
+    // kube-apiserver validates these twice.
     metadata::labels(given.at(&["metadata", "labels"]), &path.child("labels"), errors);
     let at = path.child("annotations");
     metadata::annotations(given.at(&["metadata", "annotations"]), &at, errors);
@@ -218,7 +218,7 @@ fn template(
     annotations::validate(given.object_at(&["metadata", "annotations"]), pod, &at, options, errors);
 }
 
-/// The template as the controller uses it: with a volume for each claim, and names that are the pods' own.
+/// Returns the template as the controller uses it: with a volume for each claim, and the pods' own names.
 fn as_made(spec: &Value, given: &Value) -> Value {
     let mut template = given.clone();
     let claims = spec.list_at(&["volumeClaimTemplates"]);

@@ -1,4 +1,4 @@
-//! The rules of cron jobs.
+//! Validation of cron jobs.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -40,7 +40,7 @@ fn schedule_rules(object: &Value, old: Option<&Value>, path: &FieldPath, errors:
     if let Err(why) = schedule::check(schedule) {
         errors.push(FieldError::invalid(path, schedule, why));
     }
-    // Schedules had zones before there was a field for them.
+    // Before there was a field, schedules had time zones.
     let had_zone = old.is_some_and(|old| old.str_at(&["spec", "schedule"]).contains("TZ"));
     if !schedule.contains("TZ") {
         return;
@@ -54,7 +54,7 @@ fn schedule_rules(object: &Value, old: Option<&Value>, path: &FieldPath, errors:
     }
 }
 
-/// The job of a cron job has a selector of its own each time.
+/// Rejects a selector in the job template, as each job gets its own.
 fn job_template(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let spec = spec.at(&["jobTemplate", "spec"]).unwrap_or(&Value::Null);
     job::validate_spec(spec, path, options, errors);

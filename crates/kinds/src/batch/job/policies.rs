@@ -55,7 +55,7 @@ fn at_most(path: &FieldPath, count: usize, max: usize, errors: &mut FieldErrors)
     }
 }
 
-/// A value that is one of some, which the message for an absent one lists.
+/// Requires one of the supported values; the message for an absent value lists them.
 fn listed(path: &FieldPath, value: &str, supported: &[&str], errors: &mut FieldErrors) {
     if value.is_empty() {
         let quoted: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();

@@ -1,4 +1,4 @@
-//! The rules of jobs, and of the jobs that cron jobs make.
+//! Validation of jobs, and of the jobs that cron jobs make.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Object, Value};
@@ -26,7 +26,7 @@ pub(crate) fn is_indexed(spec: &Value) -> bool {
     spec.str_at(&["completionMode"]) == "Indexed"
 }
 
-/// The rules of a job; `old` relaxes those that it breaks itself.
+/// Validates a job; a rule that `old` breaks is relaxed.
 pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let (options, prefixed) = options(features, old);
     let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -43,12 +43,12 @@ pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>,
     }
 }
 
-/// The rules of an update, beyond those of the new job.
+/// Validates an update, beyond the rules for new jobs.
 pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let (spec, old_spec) = (object.get("spec").unwrap_or(&null), old.get("spec").unwrap_or(&null));
-    // kube-apiserver looks at the spec twice.
+    // kube-apiserver validates the spec twice.
     selecting_spec(spec, &path, &options(features, Some(old)).0, errors);
     completions_change(spec, old_spec, &path.child("completions"), errors);
     immutable_selector(object, old, errors);
@@ -67,7 +67,7 @@ pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, 
     unchanged("successPolicy", "io.k8s.api.batch.v1.SuccessPolicy", errors);
 }
 
-/// The rules that an update relaxes, and true if the prefixed labels are required.
+/// Returns the validation options, relaxed for values of `old`, and true if the prefixed labels are required.
 fn options<'a>(features: &'a Features, old: Option<&Value>) -> (PodValidationOptions<'a>, bool) {
     let Some(old) = old else { return (PodValidationOptions::for_template(features), true) };
     let mut options = PodValidationOptions::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null));
@@ -77,7 +77,7 @@ fn options<'a>(features: &'a Features, old: Option<&Value>) -> (PodValidationOpt
     (options, had(JOB_NAME_LABELS[1]) && had(CONTROLLER_UID_LABELS[1]))
 }
 
-/// A selector and labels that the server made are those of this job, unless the client manages them.
+/// Requires that a generated selector and its labels belong to this job, unless `manualSelector` is true.
 fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let Some(selector) = member(spec, "selector").filter(|_| !spec.bool_at(&["manualSelector"])) else { return };
@@ -123,7 +123,7 @@ fn selecting_spec(spec: &Value, path: &FieldPath, options: &PodValidationOptions
     }
 }
 
-/// The rules of a job's spec but for its selector.
+/// Validates a job's spec, except for its selector.
 pub(crate) fn validate_spec(
     spec: &Value,
     path: &FieldPath,
@@ -208,7 +208,7 @@ fn at_most(spec: &Value, field: &str, max: i64, what: &str, path: &FieldPath, er
     }
 }
 
-/// Pods of a job end.
+/// Rejects restart policies with which pods never end.
 fn restart_policy(spec: &Value, template: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     match template.str_at(&["spec", "restartPolicy"]) {
         "" | "Always" => errors.push(FieldError::required(path, "valid values: \"OnFailure\", \"Never\"")),
@@ -222,7 +222,7 @@ fn restart_policy(spec: &Value, template: &Value, path: &FieldPath, errors: &mut
     }
 }
 
-/// The number of completions is fixed, except that indexed jobs grow and shrink.
+/// Rejects changes of the number of completions, which only indexed jobs may change.
 fn completions_change(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (new, old) = (spec.int_at(&["completions"]), old.int_at(&["completions"]));
     if !is_indexed(spec) {
@@ -235,7 +235,7 @@ fn completions_change(spec: &Value, old: &Value, path: &FieldPath, errors: &mut 
     }
 }
 
-/// A template is fixed, but for where its pods run and what they need while the job is suspended.
+/// Rejects changes of the template, except for scheduling and resources while the job is suspended.
 fn template_change(object: &Value, old: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let null = Value::Null;
     let new = object.at(TEMPLATE).unwrap_or(&null);
@@ -257,7 +257,7 @@ fn template_change(object: &Value, old: &Value, path: &FieldPath, errors: &mut F
     }
 }
 
-/// Suspended jobs whose pods are gone, or that never had some.
+/// Returns true for suspended jobs without active pods.
 fn is_template_mutable(job: &Value) -> bool {
     let started = job.at(&["status", "startTime"]).is_some_and(|time| !time.is_null());
     job.bool_at(&["spec", "suspend"])

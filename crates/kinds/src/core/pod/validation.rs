@@ -67,7 +67,7 @@ pub(super) fn validate_ephemeral_containers(features: &Features, object: &Value,
     errors
 }
 
-/// The rules that hold for every pod, new or changed.
+/// Validates the metadata and spec of any pod, new or changed.
 fn metadata_and_spec(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
@@ -101,7 +101,7 @@ fn is_mirror(object: &Value) -> bool {
     annotations_of(object).is_some_and(|annotations| annotations.contains(annotations::MIRROR))
 }
 
-/// The field path of kube-apiserver's errors about the whole pod.
+/// Returns the path of kube-apiserver's errors about the whole pod.
 fn nowhere() -> FieldPath {
     FieldPath::root().key("")
 }

@@ -1,4 +1,4 @@
-//! The rules of environment variables and where their values come from.
+//! Validation of environment variables and the sources of their values.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -38,7 +38,7 @@ pub(super) fn variables(
     }
 }
 
-/// All keys of a config map or secret as variables.
+/// Validates sources that turn all keys of a config map or secret into variables.
 pub(super) fn sources(sources: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     for (i, source) in errors.while_room(sources.iter().enumerate()) {
         let at = path.index(i);

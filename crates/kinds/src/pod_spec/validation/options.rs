@@ -1,4 +1,4 @@
-//! Rules of today that an update relaxes, for values of the old object that break them.
+//! Rules that an update relaxes because the old object breaks them.
 
 use binnacle_meta::{FieldErrors, FieldPath, Quantity};
 use binnacle_schema::{Object, Value};
@@ -19,7 +19,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 #[derive(Clone, Debug)]
 pub(crate) struct PodValidationOptions<'a> {
     pub(crate) features: &'a Features,
-    /// The rules are for a pod, not for a template.
+    /// True for a pod, false for a template.
     pub(crate) is_pod: bool,
     pub(crate) any_deletion_cost: bool,
     pub(crate) any_selector_value: bool,
@@ -40,7 +40,7 @@ pub(crate) struct PodValidationOptions<'a> {
 }
 
 impl<'a> PodValidationOptions<'a> {
-    /// No rule is relaxed.
+    /// Returns options without relaxed rules.
     pub(crate) fn strict(features: &'a Features) -> Self {
         Self {
             features,
@@ -64,12 +64,12 @@ impl<'a> PodValidationOptions<'a> {
         }
     }
 
-    /// For a new pod.
+    /// Returns the options for a new pod.
     pub(crate) fn for_pod(features: &'a Features) -> Self {
         Self { is_pod: true, ..Self::for_template(features) }
     }
 
-    /// For a new template.
+    /// Returns the options for a new template.
     pub(crate) fn for_template(features: &'a Features) -> Self {
         let unmerged_label_keys = !merges_label_keys(features);
         Self { any_deletion_cost: !features.enabled("PodDeletionCost"), unmerged_label_keys, ..Self::strict(features) }
@@ -85,22 +85,22 @@ impl<'a> PodValidationOptions<'a> {
         self.file_keys || self.features.enabled("EnvFiles")
     }
 
-    /// Returns true if containers may restart by rules of their own.
+    /// Returns true if containers may have restart rules.
     pub(crate) fn allows_restart_rules(&self) -> bool {
         self.restart_rules || self.features.enabled("ContainerRestartRules")
     }
 
-    /// Returns true if the end of a container may restart all, and sidecars may have rules.
+    /// Returns true if the exit of a container may restart all containers, and sidecars may have rules.
     pub(crate) fn allows_restart_of_all(&self) -> bool {
         self.restart_all_containers || self.features.enabled("RestartAllContainersOnContainerExits")
     }
 
-    /// For a pod that replaces `old`.
+    /// Returns the options for a pod that replaces `old`.
     pub(crate) fn for_pod_update(features: &'a Features, old: &Value) -> Self {
         Self { is_pod: true, ..Self::for_update(features, old) }
     }
 
-    /// For a template (or pod) that replaces `old`, the object with `metadata` and `spec`.
+    /// Returns the options for a template (or pod) that replaces `old`, an object with `metadata` and `spec`.
     pub(crate) fn for_update(features: &'a Features, old: &Value) -> Self {
         let null = Value::Null;
         let spec = old.get("spec").unwrap_or(&null);
@@ -157,7 +157,7 @@ fn has_invalid_selector(spec: &Value) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
         let terms = |list: &str| spec.list_at(&["affinity", kind, list]).iter();
         let weighted = terms(PREFERRED).filter_map(|term| term.get("podAffinityTerm"));
-        // Namespace selectors were always strict.
+        // Invalid namespace selectors were never accepted.
         terms(REQUIRED).chain(weighted).any(|term| selectors::is_invalid(term.get("labelSelector")))
     })
 }
@@ -168,7 +168,8 @@ pub(crate) fn merges_label_keys(features: &Features) -> bool {
         && features.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge")
 }
 
-/// Returns true if label keys are validated as unmerged: by the feature gates, unless the old object breaks that rule.
+/// Returns true if label keys are validated as unmerged, as the feature gates say, unless the old object breaks that
+/// rule.
 fn unmerged_label_keys(features: &Features, constraints: &[Value]) -> bool {
     let breaks = |rule: fn(&Value, &FieldPath, &mut FieldErrors)| {
         let mut errors = FieldErrors::new();

@@ -1,4 +1,4 @@
-//! The rules of volumes made of fields of the pod, and of those projected from several sources.
+//! Validation of projected volumes and downward API volumes.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ const KUBERNETES_CERTIFICATE_MAX: i64 = 86_400;
 
 pub(super) fn downward_api(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     file_mode(source, "defaultMode", path, errors);
-    // kube-apiserver does not say which file it means.
+    // kube-apiserver's path does not name the file.
     source.list_at(&["items"]).iter().for_each(|file| downward_file(file, path, errors));
 }
 
@@ -71,7 +71,7 @@ pub(super) fn projected(
     }
 }
 
-/// The files of a volume: each path once.
+/// The files of a volume, whose paths must be unique.
 struct Files<'a> {
     path: &'a FieldPath,
     known: HashSet<String>,
@@ -172,7 +172,7 @@ fn trust_bundle(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors:
     files.add(file, file, errors);
 }
 
-/// A bundle of a signer is named `signer.domain:path:name`.
+/// Validates the name of a trust bundle: `signer.domain:path:name` if it belongs to a signer.
 fn trust_bundle_name(name: &str) -> Vec<String> {
     let own = match name.rsplit_once(':') {
         Some((_, own)) => own,

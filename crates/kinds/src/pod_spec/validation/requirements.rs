@@ -1,4 +1,4 @@
-//! The rules of resources: their names, their amounts, and how requests and limits go together.
+//! Validation of resource requirements: names, amounts, and the agreement of requests and limits.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ pub(super) fn requirements(
     claim_names(requirements.list_at(&["claims"]), claims, &path.child("claims"), errors);
 }
 
-/// Validates the resources of the pod as a whole, which must cover those of its containers.
+/// Validates the resources of the pod as a whole, which must not be below the sum of its containers.
 pub(super) fn pod_requirements(
     spec: &Value,
     claims: &BTreeSet<&str>,
@@ -87,7 +87,7 @@ pub(super) fn pod_requirements(
         let why = format!("must be greater than or equal to aggregate container requests of {sum}");
         errors.push(FieldError::invalid(&path.child("requests").key(&name), request.to_string().as_str(), why));
     }
-    // kube-apiserver has no `limits` of its own here.
+    // kube-apiserver's path has no separate `limits` here.
     for (name, sum) in errors.while_room(aggregate(spec, "limits").into_iter().filter(|(name, _)| is_huge_page(name))) {
         let Some(limit) = own("limits", &name).filter(|limit| sum > *limit) else { continue };
         let why = format!("must be greater than or equal to aggregate container limits of {sum}");
@@ -109,7 +109,7 @@ pub(super) fn pod_requirements(
     }
 }
 
-/// The facts about requirements that the rules for all resources together need.
+/// Facts about requirements for the rules that concern all resources together.
 #[derive(Default)]
 struct Seen {
     compute: bool,
@@ -154,7 +154,7 @@ fn pod_resource_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A container may use a claim as a whole, or some of its requests, each once.
+/// Requires that a container uses a claim as a whole or some of its requests, each once.
 fn claim_names(list: &[Value], known: &BTreeSet<&str>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut all_names = None;

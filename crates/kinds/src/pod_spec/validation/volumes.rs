@@ -1,4 +1,4 @@
-//! The rules of a pod's volumes: each has a name of its own and exactly one source.
+//! Validation of a pod's volumes: each has a unique name and exactly one source.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,11 +10,11 @@ use super::{PodValidationOptions, projected, sources};
 use crate::core::persistent_volume_claim;
 use crate::tree::member;
 
-/// The rules of one type of volume source, called with the source and its path.
+/// Validates one type of volume source; called with the source and its path.
 type Rule = fn(&Value, &FieldPath, &PodValidationOptions<'_>, &mut FieldErrors);
 
-/// Every source in the order in which kube-apiserver looks for them: its field, where its own errors are reported, and
-/// where a second one is. (The three differ in places.)
+/// Every source in kube-apiserver's order: its field, the path of its own errors, and the path of the error that it is
+/// a second source. (The three differ in places.)
 #[rustfmt::skip]
 const SOURCES: &[(&str, &str, &str, Rule)] = &[
     ("emptyDir", "emptyDir", "emptyDir", empty_dir),
@@ -49,7 +49,7 @@ const SOURCES: &[(&str, &str, &str, Rule)] = &[
     ("image", "image", "image", image),
 ];
 
-/// The volumes that can be mounted: those without errors.
+/// Volumes without errors, which can be mounted.
 pub(super) struct Volumes<'a>(HashMap<&'a str, &'a Value>);
 
 impl<'a> Volumes<'a> {
@@ -70,7 +70,7 @@ pub(super) fn validate<'a>(
         .filter(|volume| !pod_name.is_empty() && member(volume, "ephemeral").is_some())
         .map(|volume| volume.str_at(&["name"]))
         .collect();
-    // Their claims are called by the pod and the volume.
+    // The name of a generated claim is made of the pod's and the volume's.
     let made_for_ephemeral = |claim: &str| {
         let volume = claim.strip_prefix(pod_name).and_then(|rest| rest.strip_prefix('-'));
         volume.is_some_and(|volume| ephemeral.contains(volume))
@@ -143,7 +143,7 @@ fn empty_dir(source: &Value, path: &FieldPath, _: &PodValidationOptions<'_>, err
     }
 }
 
-/// The initiator is named after the volume.
+/// Limits the length of the initiator, which is named after the volume.
 fn iscsi_names(source: &Value, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let length = name.len() + 1 + source.str_at(&["targetPortal"]).len();
     if member(source, "initiatorName").is_some() && length > 64 {

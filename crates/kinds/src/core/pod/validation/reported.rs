@@ -11,7 +11,7 @@ use binnacle_validation::pod_resources::quantity;
 
 const IMAGE_REFERENCE_MAX: usize = 256;
 
-/// Claims whose devices count as resources of the node (KEP-5517).
+/// Validates claims whose devices count as resources of the node (KEP-5517).
 pub(super) fn node_allocatable(status: &Value, spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const EMPTY: &str = "must not be empty";
     let lists = [spec.list_at(&["resourceClaims"]), status.list_at(&["resourceClaimStatuses"])];

@@ -76,14 +76,14 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
     }
     of_containers(&mut rest, old_spec, &path, &mut errors);
     of_init_containers(features, spec, &mut rest, old_spec, &path, &mut errors);
-    // This test finds nothing new once there are errors.
+    // This check reports nothing new if there are errors.
     if errors.is_empty() && !equal(SPEC, Some(&rest), Some(old_spec)) {
         errors.push(FieldError::forbidden(&path, "only cpu and memory resources are mutable"));
     }
     errors
 }
 
-/// A kubelet that can resize reports the resources of what runs.
+/// Returns true unless the first running container reports no resources: kubelets that can resize report them.
 fn is_supported(pod: &Value) -> bool {
     let mut statuses = pod.list_at(&["status", "containerStatuses"]).iter();
     let running = statuses.find(|status| status.at(&["state", "running"]).is_some_and(|state| !state.is_null()));
@@ -187,12 +187,12 @@ fn of_init_containers(
     }
 }
 
-/// Init containers that end could not be resized at first.
+/// Returns true if a container may be resized; init containers that end need a feature gate.
 fn may_resize(features: &Features, container: &Value) -> bool {
     is_sidecar(container) || features.enabled("InPlacePodVerticalScalingInitContainers")
 }
 
-/// Puts CPU and memory back to their old values, so that any other change shows.
+/// Restores the old CPU and memory, so that any other change shows.
 fn forget_changeable(holder: &mut Value, old: &Value) {
     for list in ["requests", "limits"] {
         for name in CHANGEABLE {

@@ -1,4 +1,4 @@
-//! The rules of a pod's status, which its node reports.
+//! Validation of a pod's status, which its node reports.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -130,7 +130,7 @@ fn transitions(
     }
 }
 
-/// The first of each name.
+/// Returns the first container of each name.
 fn first_by_name<'a>(containers: impl IntoIterator<Item = &'a Value>) -> HashMap<&'a str, &'a Value> {
     let mut by_name = HashMap::new();
     for container in containers {
@@ -219,7 +219,7 @@ fn extended_claim(status: &Value, spec: &Value, path: &FieldPath, errors: &mut F
     }
 }
 
-/// One address of each family.
+/// Validates addresses: at most one of each family.
 fn addresses(status: &Value, old: &Value, field: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let list = status.list_at(&[field]);
     let known: HashSet<&str> = old.list_at(&[field]).iter().map(|known| known.str_at(&["ip"])).collect();
@@ -278,7 +278,7 @@ fn users(statuses: &[Value], spec: &Value, path: &FieldPath, errors: &mut FieldE
     }
 }
 
-/// The health of devices: those that the container asked for.
+/// Validates the health of devices, which must belong to claims of the container.
 fn allocated(statuses: &[Value], containers: &[Value], path: &FieldPath, errors: &mut FieldErrors) {
     let containers = first_by_name(containers);
     for (i, status) in errors.while_room(statuses.iter().enumerate()) {
@@ -312,7 +312,7 @@ fn allocated(statuses: &[Value], containers: &[Value], path: &FieldPath, errors:
     }
 }
 
-/// The claims of a container as statuses name them: `claim` or `claim/request`.
+/// Returns the claims of a container as statuses name them: `claim` or `claim/request`.
 fn asked_claims(container: &Value) -> HashSet<Cow<'_, str>> {
     let claims = container.list_at(&["resources", "claims"]).iter();
     let named = claims.map(|claim| match (claim.str_at(&["name"]), claim.str_at(&["request"])) {
