@@ -36,7 +36,7 @@ pub(crate) struct PrivateCopy {
 // === impl OfflineStore ===
 
 impl OfflineStore {
-    /// Opens the existing store in `dir` as a [lean](Options::lean) copy. Reads the whole store, and blocks until that
+    /// Opens the existing store in `dir` as a [lean](EmbeddedOptions::lean) copy. Reads the whole store, and blocks until that
     /// is done.
     pub fn open(dir: &Path) -> Result<Self, OpenError> {
         let copy = PrivateCopy::of(dir)?;
