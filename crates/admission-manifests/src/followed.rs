@@ -1,4 +1,4 @@
-//! A directory of manifests that may change while the server runs.
+//! Reloading of a directory of manifests that changes while the server runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::metrics::Metrics;
 use crate::sort::{Manifests, StoredTypes};
 use crate::{LoadError, Loaded, load};
 
-/// The interval at which the look of the files is compared with the one before.
+/// The interval between checks of names, times and lengths of the files.
 const LOOK: Duration = Duration::from_secs(1);
-/// After so many looks they are read even if they look as before.
+/// The files are read after this number of checks, even if these show no change.
 const READ_ANYWAY: u32 = 60;
 
-/// Puts loaded objects into force.
+/// The function that puts loaded objects into force.
 type PutInForce = dyn Fn(&Loaded) + Send + Sync;
 
-/// The directory of a plugin.
+/// The manifest directory of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     pub sort: Manifests,
@@ -33,14 +33,14 @@ impl Directory {
     /// Reads the directory.
     ///
     /// # Errors
-    /// For wrong manifests, and for a directory that cannot be read.
+    /// For invalid manifests, and for an unreadable directory.
     pub fn load(&self, types: &StoredTypes) -> Result<Loaded, LoadError> {
         let Self { sort, path } = self;
         load(*sort, path, types).map_err(|why| LoadError { sort: *sort, directory: path.display().to_string(), why })
     }
 }
 
-/// A directory, and the state of its last reading.
+/// A manifest directory that is reloaded when it changes.
 pub struct Followed {
     directory: Directory,
     types: StoredTypes,
@@ -50,17 +50,17 @@ pub struct Followed {
 }
 
 struct State {
-    /// The hash of the files that were understood last.
+    /// The hash of the files that were last loaded without error.
     known: String,
     seen: Option<Look>,
     looks: u32,
 }
 
 impl Followed {
-    /// Reads the directory for the first time, and puts its objects into force.
+    /// Loads the directory for the first time, and puts its objects into force.
     ///
     /// # Errors
-    /// For wrong manifests: a server does not start with a part of them.
+    /// For invalid manifests: a server does not start with a part of them.
     pub fn begin(
         directory: Directory,
         types: StoredTypes,
@@ -76,7 +76,7 @@ impl Followed {
         Ok(Self { directory, types, metrics, put_in_force: Arc::new(put_in_force), state })
     }
 
-    /// Follows the directory in a task that ends with the shutdown signal.
+    /// Follows the directory in a task that ends on shutdown.
     pub fn follow(self, tasks: &mut JoinSet<()>, shutdown: &Shutdown) {
         let (followed, stopped) = (Arc::new(self), shutdown.clone());
         tasks.spawn(async move {
@@ -95,7 +95,7 @@ impl Followed {
             let seen = state.seen.clone();
             state.looks += 1;
             let is_due = state.looks >= READ_ANYWAY;
-            // Reading, judging and compiling may take a while.
+            // Reading, validating and compiling may take a while.
             let outcome = spawn_blocking(move || followed.read(seen.as_ref(), is_due)).await;
             let Ok(Some((seen, loaded))) = outcome else { continue };
             (state.seen, state.looks) = (seen, 0);
@@ -119,7 +119,7 @@ impl Followed {
         }
     }
 
-    /// The loaded files, if their look has changed or a read is due.
+    /// Loads the files if they have changed or a read is due.
     fn read(&self, before: Option<&Look>, is_due: bool) -> Option<(Option<Look>, Result<Loaded, String>)> {
         let Directory { sort, path } = &self.directory;
         let now = look(path).ok();

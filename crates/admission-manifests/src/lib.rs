@@ -1,8 +1,8 @@
-//! Webhooks and policies of admission that stand in files of the server (`staticManifestsDir`, KEP-5793): they are in force
-//! before the first request, cannot be removed through the API, and also cover the objects that configure admission.
+//! Admission webhooks and policies in files of the server (`staticManifestsDir`, KEP-5793): they are in force before
+//! the first request, cannot be removed through the API, and also apply to the objects that configure admission.
 //!
-//! [`load`] reads and validates a directory; [`Followed`] does so again whenever it changes, and keeps the former
-//! objects in force when it is wrong.
+//! [`load`] reads and validates a directory; [`Followed`] reloads it when it changes, and keeps the previous objects in
+//! force while it is invalid.
 
 mod documents;
 mod files;
@@ -23,15 +23,15 @@ pub use sort::{Manifests, StoredTypes};
 /// The objects of a directory.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// Webhook configurations or policies, by name.
+    /// Webhook configurations or policies, sorted by name.
     pub objects: Vec<Value>,
-    /// The bindings of policies, by name.
+    /// The bindings of policies, sorted by name.
     pub bindings: Vec<Value>,
-    /// The hash of the files; empty without any.
+    /// The hash of the files; empty if there are none.
     pub hash: String,
 }
 
-/// Why the manifests of a plugin cannot be used when the server starts.
+/// The error of a plugin whose manifests cannot be loaded at startup.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "failed to initialize admission plugin {}: failed to load static {} manifests from {}: {why}",
@@ -45,10 +45,10 @@ pub struct LoadError {
     pub why: String,
 }
 
-/// Reads all manifests of a directory.
+/// Loads all manifests of a directory.
 ///
 /// # Errors
-/// In kube-apiserver's words, with the file in which something is wrong.
+/// In kube-apiserver's words, with the file that is invalid.
 pub fn load(sort: Manifests, directory: &Path, types: &StoredTypes) -> Result<Loaded, String> {
     let read = files::read(directory)?;
     let mut judge = judge::Judge::new(sort, types);

@@ -1,8 +1,8 @@
-//! Matching of requests with webhooks and admission policies, and the objects of a request in the version that each of
-//! them asks for.
+//! Matching of requests with webhooks and admission policies, and conversion of a request's objects to the version that
+//! each of them requests.
 //!
-//! [`Criteria`] are the rules and selectors of one of them, compiled once; a [`Subject`] is one request, which all of them
-//! are compared with; an [`Index`] finds those that come into question without looking at the others.
+//! [`Criteria`] are the compiled rules and selectors of a webhook or policy; a [`Subject`] is a request, which is
+//! compared with all criteria; an [`Index`] finds the criteria that may match, without visiting the others.
 
 mod criteria;
 mod equivalents;
@@ -18,8 +18,8 @@ pub use versions::Versioned;
 
 use binnacle_registry::admission::Attributes;
 
-/// True for objects that no webhook and no policy applies to: those that configure them, so that a cluster that one of
-/// them broke can be mended.
+/// Returns true for the objects that configure webhooks and policies. These are exempt from both, so that a cluster
+/// with a broken webhook or policy can be repaired.
 pub fn is_exempt(attributes: &Attributes) -> bool {
     const KINDS: [&str; 6] = [
         "ValidatingWebhookConfiguration",

@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a webhook or policy asks for, and back.
+//! Conversion of a request's objects to the version that a webhook or policy requests, and back.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -20,9 +20,9 @@ pub struct Versioned<'v> {
 }
 
 impl Subject<'_> {
-    /// Both objects in the version of `kind`, as kube-apiserver would send them.
+    /// Returns both objects in the version of `kind`, as kube-apiserver would send them.
     ///
-    /// Errors: 500 when they cannot be converted.
+    /// Errors: 500 if they cannot be converted.
     pub async fn versioned<'v>(
         &self,
         kind: &GroupVersionKind,
@@ -41,9 +41,9 @@ impl Subject<'_> {
         Ok(Versioned { kind: kind.clone(), object, old })
     }
 
-    /// An object of this request, as plugins have it, in the version of `kind`.
+    /// Converts an object of this request from the version that plugins see to the version of `kind`.
     ///
-    /// Errors: 500 when it cannot be converted.
+    /// Errors: 500 if it cannot be converted.
     pub async fn in_version<'v>(&self, kind: &GroupVersionKind, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         let api_version = kind.api_version();
         if object.is_null() || object.str_at(&["apiVersion"]) == api_version {
@@ -64,13 +64,17 @@ impl Subject<'_> {
         Ok(Cow::Owned(object))
     }
 
-    /// A custom object that was accepted must be, when all have changed it, of a version from which it can be converted to
-    /// that of the request.
-    ///
-    /// Errors: 500 when it is not.
-    pub fn check_version(&self, object: &Value) -> Result<(), Status> {
-        if !self.left_unpruned() || self.has_version_of(object) {
-            return Ok(());
+    /// Checks that a changed custom object can be converted back: its group must be unchanged, its version served.
+    fn check_version(&self, changed: &Value, kind: &GroupVersionKind, wanted: &str) -> Result<(), Status> {
+        let said = changed.str_at(&["apiVersion"]);
+        let (group, version) = said.rsplit_once('/').unwrap_or(("", said));
+        let found = changed.str_at(&["kind"]);
+        if group != kind.group {
+            let wanted = go_quote(wanted);
+            let why = format!(
+                "{group}/{version}, Kind={found} is unstructured and is not suitable for converting to {wanted}"
+            );
+            return Err(Status::unknown(500, &why));
         }
         let kind = &self.attributes.kind;
         let said = object.str_at(&["apiVersion"]);
@@ -100,23 +104,14 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// True for an object that says to be of a version that the kind of the request is served in.
-    fn has_version_of(&self, object: &Value) -> bool {
-        let kind = &self.attributes.kind;
-        GroupVersion::parse(object.str_at(&["apiVersion"]))
-            .filter(|said| said.group == kind.group)
-            .is_some_and(|said| self.snapshot.find_kind(&said.group, &said.version, &kind.kind).is_some())
-    }
-
-    /// A changed object in the version of `kind` as plugins have it again, with defaults, in the version of the request. A
-    /// built-in one is decoded by the schema of its version, which drops what it does not know; a custom one keeps that until
-    /// it is stored, and is looked at by [`Subject::check_version`] and [`Subject::check_metadata`] when all have changed it.
+    /// Converts a changed object from the version of `kind` to that of `original`. It is decoded by its schema, which
+    /// drops unknown fields, and gets defaults.
     ///
-    /// Errors: 500 when it is not of that kind or cannot be converted.
-    pub async fn accept(&self, kind: &GroupVersionKind, mut changed: Value) -> Result<Value, Status> {
+    /// Errors: 500 if it is of another kind or cannot be converted.
+    pub async fn accept(&self, kind: &GroupVersionKind, changed: Value, original: &Value) -> Result<Value, Status> {
         let failed = |error: decode::DecodeError| Status::internal(error.to_string());
         let Some(resource) = self.snapshot.find_kind(&kind.group, &kind.version, &kind.kind) else {
-            // Kinds of orders and options are kept nowhere and have one version.
+            // Kinds of create-only subresources and options are not stored and have one version.
             let message = self.snapshot.kinds().kind(&kind.group, &kind.version, &kind.kind);
             let message = message.ok_or_else(|| Status::internal(format!("{} is not known", kind.kind)))?;
             let mut object = decode::value(changed, message).map_err(failed)?.value;
@@ -124,15 +119,22 @@ impl Subject<'_> {
             return Ok(object);
         };
         if let Some(custom) = &resource.collection.kind.custom {
-            read_managed_fields(&**custom, &mut changed).map_err(Status::internal)?;
-            // What says to be something else has other defaults, or none.
-            if changed.str_at(&["kind"]) == kind.kind {
-                custom.set_defaults(&mut changed);
+            self.check_version(&changed, kind, original.str_at(&["apiVersion"]))?;
+            let mut object = changed.clone();
+            if let Some(metadata) = object.get_mut("metadata").filter(|metadata| metadata.as_object().is_none()) {
+                // Such an object can have no system metadata.
+                if self.attributes.operation == Operation::Create {
+                    return Err(Status::internal("system metadata was not initialized"));
+                }
+                *metadata = Value::Object(Object::new());
             }
-            self.left_unpruned.store(true, Ordering::Relaxed);
-            let wanted = self.attributes.kind.api_version();
-            if changed.str_at(&["apiVersion"]) == wanted || !self.has_version_of(&changed) {
-                return Ok(changed);
+            custom.fit(&mut object).map_err(Status::internal)?;
+            restore_untyped_owners(&changed, &mut object);
+            if object.list_at(&["metadata", "managedFields"]).is_empty()
+                && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+            {
+                // An absent list and an empty list are the same to kube-apiserver.
+                metadata.remove("managedFields");
             }
             return resource.converted_as_is(changed, &wanted).await;
         }
@@ -145,21 +147,43 @@ impl Subject<'_> {
     }
 }
 
-/// Field managers are read, where they can be, as the server itself writes them; none and an empty list are the same to
-/// kube-apiserver.
-fn read_managed_fields(custom: &dyn CustomSchema, object: &mut Value) -> Result<(), String> {
-    const MEMBER: &str = "managedFields";
-    let Some(managers) = object.at(&["metadata", MEMBER]).cloned() else { return Ok(()) };
-    let alone = Value::Object(Object::from_iter([(MEMBER, managers.clone())]));
-    // Which version it is of makes no difference to metadata.
-    let api_version = Value::from(custom.api_version());
-    let mut read = Value::Object(Object::from_iter([("apiVersion", api_version), ("metadata", alone)]));
-    custom.fit(&mut read)?;
-    let metadata = object.make_at(&["metadata"]);
-    match read.list_at(&["metadata", MEMBER]) {
-        [] if managers.as_list().is_none_or(|managers| managers.is_empty()) => drop(metadata.remove(MEMBER)),
-        [] => {}
-        readable => drop(metadata.insert(MEMBER, Value::List(readable.to_vec()))),
+/// Restores owners with members of a wrong type, which coercion drops from the metadata although they are validated
+/// earlier: a member that should be a string becomes an empty one, which is invalid.
+fn restore_untyped_owners(changed: &Value, object: &mut Value) {
+    const PATH: [&str; 2] = ["metadata", "ownerReferences"];
+    const TEXTS: [&str; 4] = ["apiVersion", "kind", "name", "uid"];
+    let untyped =
+        |name: &str, owner: &Value| owner.get(name).is_some_and(|value| !value.is_null() && value.as_str().is_none());
+    let owners = changed.list_at(&PATH);
+    let are_objects = owners.iter().all(|owner| owner.as_object().is_some());
+    if !are_objects || !owners.iter().any(|owner| TEXTS.iter().any(|name| untyped(name, owner))) {
+        return;
     }
-    Ok(())
+    let judged = |owner: &Value| -> Value {
+        let texts = TEXTS.map(|name| (name, Value::from(owner.str_at(&[name]))));
+        Value::Object(texts.into_iter().collect())
+    };
+    object.make_at(&PATH[..1]).insert(PATH[1], Value::List(owners.iter().map(judged).collect()));
+}
+
+/// Returns true if two objects have the same members except for their metadata.
+fn same_but_metadata(one: &Value, other: &Value) -> bool {
+    let members = |object: &Value| object.as_object().map_or(0, |members| members.len());
+    members(one) == members(other)
+        && other
+            .as_object()
+            .into_iter()
+            .flat_map(|members| members.iter())
+            .all(|(name, member)| name == "metadata" || one.get(name).is_some_and(|fitting| fitting == member))
+}
+
+/// Removes the generation, which objects from the store always have, if `original` is new and has none yet.
+fn with_generation_of(original: &Value, mut object: Value) -> Value {
+    const PATH: [&str; 2] = ["metadata", "generation"];
+    if original.at(&PATH).is_none()
+        && let Some(metadata) = object.at_mut(&["metadata"]).and_then(Value::as_object_mut)
+    {
+        metadata.remove(PATH[1]);
+    }
+    object
 }

@@ -1,4 +1,4 @@
-//! Criteria of webhooks and policies against requests, with the resources of the release.
+//! Matching of requests with criteria of webhooks and policies, with the resources of the release.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use binnacle_registry::admission::{Attributes, Operation, OperationOptions};
 use binnacle_request::{BoxFuture, User};
 use binnacle_schema::{Value, value};
 
-/// One namespace, `a`, with the label `team: x`.
+/// A lookup with one namespace, `a`, with the label `team: x`.
 struct OneNamespace;
 
 impl Lookup for OneNamespace {
@@ -60,7 +60,7 @@ impl Lookup for OneNamespace {
     }
 }
 
-/// `group/version/plural/subresource`, kind, namespace and name.
+/// Returns attributes for `group/version/plural/subresource`, kind, namespace and name.
 fn attributes(operation: Operation, resource: &str, kind: &str, namespace: &str, name: &str) -> Attributes {
     let mut parts = resource.split('/');
     let mut part = || parts.next().unwrap_or_default();
@@ -94,7 +94,7 @@ fn rule(groups: &str, versions: &str, resources: &str) -> Value {
     })
 }
 
-/// The resource and kind as which a request matches; `404` and the like for errors.
+/// Returns the resource and kind under which a request matches, or the code of the error.
 async fn matched(criteria: &Criteria, attributes: &Attributes, object: &Value, old: Option<&Value>) -> String {
     let catalog = catalog();
     let subject = Subject::new(attributes, &catalog, &OneNamespace);
@@ -208,7 +208,7 @@ async fn selectors() {
         (all(), all(), &pod, &plain, None, true),
         (all(), equal("app", "web"), &pod, &plain, None, false),
         (all(), equal("app", "web"), &pod, &labelled, None, true),
-        // The old object counts as much as the new one.
+        // The labels of either object count.
         (all(), equal("app", "web"), &pod, &plain, Some(&labelled), true),
         (all(), without.clone(), &pod, &labelled, Some(&plain), true),
         (all(), without.clone(), &pod, &Value::Null, Some(&labelled), false),
@@ -235,7 +235,7 @@ async fn selectors() {
         (equal("team", "x"), all(), &elsewhere, "404"),
         (broken.clone(), all(), &pod, "500"),
         (all(), broken.clone(), &pod, "500"),
-        // Errors count where everything else matches.
+        // Errors count only if everything else matches.
         (equal("team", "x"), equal("app", "db"), &elsewhere, "no"),
         (broken, all(), &node, "/v1/nodes v1/Node"),
     ] {
@@ -257,7 +257,7 @@ async fn policies() {
         rule
     };
     for (resources, want) in [
-        // A binding that says nothing is for all.
+        // A binding without criteria matches everything.
         (value!({"namespaceSelector": {}, "objectSelector": {}}), true),
         (value!({"resourceRules": [(named(&["p"]))], "namespaceSelector": {}, "objectSelector": {}}), true),
         (value!({"resourceRules": [(named(&["q"]))], "namespaceSelector": {}, "objectSelector": {}}), false),

@@ -1,4 +1,4 @@
-//! Objects that plugins may look up beside the object at hand.
+//! Lookup of objects other than the one that a request writes.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -35,7 +35,7 @@ impl LookupKind {
     /// The number of kinds.
     const COUNT: usize = Self::Workload as usize + 1;
 
-    /// Group, version and plural name.
+    /// Returns the group, version and plural name.
     fn path(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::CsiDriver => ("storage.k8s.io", "v1", "csidrivers"),
@@ -56,7 +56,7 @@ impl LookupKind {
         }
     }
 
-    /// True for kinds of which few objects are looked up again and again.
+    /// Returns true for kinds with few objects, which are looked up again and again.
     fn is_settings(self) -> bool {
         match self {
             Self::CsiDriver
@@ -83,11 +83,11 @@ impl LookupKind {
 pub enum Freshness {
     /// The state of the watch cache, which may lag behind a write that was just acknowledged.
     Cached,
-    /// With all writes that were acknowledged before.
+    /// The state after all writes that were acknowledged before.
     Consistent,
 }
 
-/// The state of a namespace, which every write into it depends on.
+/// The state of a namespace, for requests that write into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceState {
     Absent,
@@ -105,11 +105,11 @@ pub struct Mapping {
 /// Keys and values.
 pub type Labels = Vec<(Text, Text)>;
 
-/// The objects that plugins ask for, in the storage version.
+/// A lookup of objects in their storage version.
 pub trait Lookup: Send + Sync + 'static {
     fn namespace<'a>(&'a self, name: &'a str, freshness: Freshness) -> BoxFuture<'a, Result<NamespaceState, Status>>;
 
-    /// `None` when there is no such object; `namespace` is empty for cluster-scoped kinds.
+    /// Returns an object, `None` if there is none; `namespace` is empty for cluster-scoped kinds.
     fn get<'a>(
         &'a self,
         kind: LookupKind,
@@ -118,7 +118,7 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Arc<Value>>, Status>>;
 
-    /// The labels of an object, which are at hand without decoding it; `None` when there is no such object.
+    /// Returns the labels of an object without decoding it; `None` if there is no such object.
     fn labels<'a>(
         &'a self,
         kind: LookupKind,
@@ -127,7 +127,7 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Option<Labels>, Status>>;
 
-    /// In the order of names.
+    /// Returns the objects in the order of their names.
     fn list<'a>(
         &'a self,
         kind: LookupKind,
@@ -135,20 +135,20 @@ pub trait Lookup: Send + Sync + 'static {
         freshness: Freshness,
     ) -> BoxFuture<'a, Result<Vec<Arc<Value>>, Status>>;
 
-    /// Writes the usage of a quota; 409 when the quota has changed since it was read.
+    /// Writes the usage of a quota; 409 if the quota has changed since it was read.
     fn charge<'a>(&'a self, quota: &'a Value) -> BoxFuture<'a, Result<(), Status>>;
 
-    /// Makes a namespace as the server itself.
+    /// Creates a namespace as the server itself.
     fn make_namespace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), Status>>;
 
-    /// True for kinds of this program, served or not.
+    /// Returns true for kinds of this program, served or not.
     fn is_known(&self, group: &str, version: &str, kind: &str) -> bool;
 
-    /// `None` when no such kind is served.
+    /// Returns the resource of a kind; `None` if the kind is not served.
     fn mapping(&self, group: &str, version: &str, kind: &str) -> Option<Mapping>;
 }
 
-/// An object as the cache has it, or, where the cache has none, as it surely is.
+/// Returns an object from the cache, or from the store if the cache has none.
 pub(crate) async fn get_surely(
     lookup: &dyn Lookup,
     kind: LookupKind,
@@ -161,17 +161,17 @@ pub(crate) async fn get_surely(
     }
 }
 
-/// Answers from the resources of this server.
+/// A lookup in the resources of this server.
 #[derive(Clone)]
 pub struct ResourceLookup {
     resources: Catalog,
-    /// By kind: found once the set of resources is bound.
+    /// By kind; each resource is found once the catalog is bound.
     known: Arc<[Known; LookupKind::COUNT]>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// Resources hold admission, which holds this.
+    /// Weak, since resources hold the admission chain, which holds this lookup.
     resource: OnceLock<Weak<Resource>>,
     decoded: Decoded,
 }
@@ -207,7 +207,7 @@ impl Lookup for ResourceLookup {
             let namespaces = self.resource(LookupKind::Namespace)?;
             let found = namespaces.get(&Context::internal(""), name, freshness.into()).await;
             let Some(entry) = unless_absent(found)? else { return Ok(NamespaceState::Absent) };
-            // The phase is indexed, so that the object need not be decoded.
+            // The phase is indexed, so the object need not be decoded.
             let indexed = namespaces.description.selectable_fields.iter().filter(|f| !f.name.starts_with("metadata."));
             let phase = indexed.map(|field| &field.name).position(|name| name == "status.phase");
             let terminating = phase.is_some_and(|position| entry.field(position) == "Terminating");

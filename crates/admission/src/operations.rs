@@ -18,7 +18,7 @@ const CHANGES: &[Operation] = &[Create, Update, Delete];
 const WRITES: &[Operation] = &[Create, Update];
 const BOTH: &[Stage] = &[Mutate, Validate];
 
-/// As the plugins of kube-apiserver are registered.
+/// The operations that the plugins of kube-apiserver register.
 const TABLE: &[(&str, &[Stage], &[Operation])] = &[
     ("AlwaysAdmit", BOTH, ALL),
     ("NamespaceAutoProvision", &[Mutate], &[Create]),
@@ -64,7 +64,7 @@ const TABLE: &[(&str, &[Stage], &[Operation])] = &[
 ];
 
 impl Registered {
-    /// The stages and operations of a plugin of the table; none for any other.
+    /// Returns the stages and operations of a plugin of the table; none for any other.
     pub(crate) fn of(name: &str) -> Self {
         let found = TABLE.iter().find(|(known, ..)| *known == name);
         found.map_or(Self { stages: &[], operations: &[] }, |(_, stages, operations)| Self { stages, operations })

@@ -17,23 +17,23 @@ pub enum Stage {
     Validate,
 }
 
-/// A request, beside the object itself.
+/// A request without its object.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub attributes: &'a Attributes,
-    /// On update and delete.
+    /// The old object, on update and delete.
     pub old: Option<&'a Value>,
     notes: &'a RequestNotes,
-    /// Absent in the validating stage.
+    /// `None` in the validating stage.
     reinvocation: Option<&'a Reinvocation>,
 }
 
-/// One rule of admission. It does nothing in a stage whose method it does not write.
+/// An admission plugin. The default methods admit every request unchanged.
 pub trait Plugin: Send + Sync + 'static {
-    /// The name by which flags and errors call it.
+    /// Returns the name of the plugin in flags and errors.
     fn name(&self) -> &'static str;
 
-    /// True when it handles the request, by its attributes alone; the methods below are not called otherwise.
+    /// Returns true if the plugin handles requests with these attributes; otherwise the methods below are not called.
     fn handles(&self, stage: Stage, attributes: &Attributes) -> bool;
 
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
@@ -52,13 +52,13 @@ impl<'a> Request<'a> {
         Self { attributes, old, notes, reinvocation: None }
     }
 
-    /// The same in one of the passes of the mutating stage.
+    /// Sets the pass of the mutating stage.
     #[must_use]
     pub fn in_pass(self, reinvocation: &'a Reinvocation) -> Self {
         Self { reinvocation: Some(reinvocation), ..self }
     }
 
-    /// The passes of the mutating stage; `None` in the validating one.
+    /// Returns the passes of the mutating stage; `None` in the validating stage.
     pub fn reinvocation(&self) -> Option<&'a Reinvocation> {
         self.reinvocation
     }
@@ -73,7 +73,7 @@ impl<'a> Request<'a> {
         self.annotate_from(AuditLevel::Metadata, key, value);
     }
 
-    /// Adds an annotation to the audit events of this request from a level on.
+    /// Adds an annotation to the audit events of this request at this level and above.
     pub fn annotate_from(&self, level: AuditLevel, key: &str, value: impl fmt::Display) {
         self.notes.annotate(level, key, value);
     }
@@ -97,7 +97,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A refusal: 403 that names the object, by its `generateName` while it has no name of its own.
+/// Returns the Status of a refusal: 403 with the name of the object, or its `generateName` if it has no name yet.
 pub fn forbidden(attributes: &Attributes, object: &Value, why: impl fmt::Display) -> Status {
     let metadata = |member| object.str_at(&["metadata", member]);
     let names = [attributes.name.as_str(), metadata("name"), metadata("generateName"), "Unknown"];

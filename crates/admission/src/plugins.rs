@@ -1,4 +1,4 @@
-//! The plugins, and the list of those that are built.
+//! The plugins, and the list of those that are implemented.
 
 mod always;
 mod always_pull_images;
@@ -61,22 +61,22 @@ pub struct PluginOptions {
     pub not_ready_toleration_seconds: i64,
     /// `--default-unreachable-toleration-seconds`.
     pub unreachable_toleration_seconds: i64,
-    /// EventRateLimit; without any, nothing is limited.
+    /// For EventRateLimit; no events are limited if empty.
     pub event_limits: Vec<EventLimit>,
-    /// ImagePolicyWebhook, which only exists when its webhook is configured.
+    /// For ImagePolicyWebhook, which only exists with a configured webhook.
     pub image_policy: Option<ImagePolicySettings>,
-    /// ResourceQuota: what may not be used without one.
+    /// For ResourceQuota: the resources that must not be used without a quota.
     pub limited_resources: Vec<LimitedResource>,
-    /// PodNodeSelector.
+    /// For PodNodeSelector.
     pub node_selectors: NodeSelectors,
     pub pod_security: PodSecuritySettings,
-    /// PodTolerationRestriction.
+    /// For PodTolerationRestriction.
     pub tolerations: ClusterTolerations,
-    /// MutatingAdmissionWebhook: as whom webhooks are called.
+    /// For MutatingAdmissionWebhook: the credentials for calling webhooks.
     pub mutating_webhook_users: Users,
-    /// The same of ValidatingAdmissionWebhook.
+    /// For ValidatingAdmissionWebhook: the credentials for calling webhooks.
     pub validating_webhook_users: Users,
-    /// Directories of webhooks and policies in files, with the plugins that they are for.
+    /// Directories of static webhooks and policies, each with its plugin.
     pub manifests: Vec<(&'static str, PathBuf)>,
 }
 
@@ -99,7 +99,7 @@ impl Default for PluginOptions {
     }
 }
 
-/// The plugins of this crate, those among them that are off by default included.
+/// Returns the plugins of this crate, including those that are off by default.
 pub fn all(
     lookup: Arc<dyn Lookup>,
     authorizer: &Arc<dyn Authorizer>,

@@ -1,4 +1,4 @@
-//! For tests: objects that plugins look up, and what plugins make of a request.
+//! Test support: a lookup with fixed objects, and calls of plugins.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 use crate::lookup::{Freshness, Labels, Lookup, LookupKind, Mapping, NamespaceState};
 use crate::{Chain, Metrics, Plugin};
 
-/// A lookup of these objects, by their metadata.
+/// A lookup of these objects by their metadata.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) objects: Vec<(LookupKind, Value)>,
-    /// Namespaces that were made.
+    /// Namespaces that were created.
     pub(crate) made: Mutex<Vec<String>>,
 }
 
@@ -99,7 +99,7 @@ impl Lookup for Known {
     }
 }
 
-/// Allows the accesses of the list: verb, resource, subresource and name, with spaces.
+/// An authorizer that allows a list of accesses: verb, resource, subresource and name, separated by spaces.
 pub(crate) struct Allows(pub(crate) Vec<&'static str>);
 
 impl Authorizer for Allows {
@@ -112,8 +112,7 @@ impl Authorizer for Allows {
     }
 }
 
-/// The attributes of a request: `group/version/plural` or `version/plural`, with the subresource behind another slash
-/// of its own argument; `Kind` does not matter to most plugins.
+/// Returns the attributes of a request for an object `x` in the namespace `ns`; `resource` is group, version, plural.
 pub(crate) fn attributes(operation: Operation, resource: [&str; 3], kind: &str, subresource: &str) -> Attributes {
     let [group, version, plural] = resource;
     Attributes {
@@ -134,7 +133,7 @@ pub(crate) fn pods(operation: Operation) -> Attributes {
     attributes(operation, ["", "v1", "pods"], "Pod", "")
 }
 
-/// The object as a plugin leaves it after both stages, or code and message of the refusal.
+/// Returns the object after both stages of the plugin, or code and message of the refusal.
 pub(crate) async fn admit(
     plugin: Arc<dyn Plugin>,
     attributes: &Attributes,

@@ -1,7 +1,7 @@
 //! Audit: the policy of recorded requests and levels ([`Policy`]), the events of a request ([`Trail`]), and their
 //! backends ([`Backend`]).
 //!
-//! It knows nothing of HTTP: a request's facts stand in its `Record`, and the server's chain reports its stages.
+//! Independent of HTTP: the facts of a request are in its `Record`, and the server's handler chain reports its stages.
 
 mod auditor;
 mod backend;

@@ -1,15 +1,15 @@
-//! The server's address for a client, as `/api` has it.
+//! The server's address for a client, as shown by `/api`.
 
 use std::net::IpAddr;
 
 use serde::Serialize;
 
-/// The addresses of the server, by the client's network.
+/// The addresses of the server, by the network of the client.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
-    /// Host and port for everybody.
+    /// Host and port for all other clients.
     pub default: String,
-    /// More specific ones.
+    /// Addresses for specific networks.
     pub rules: Vec<AddressRule>,
 }
 

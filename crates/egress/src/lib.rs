@@ -1,6 +1,6 @@
-//! Connections that leave by a proxy (`--egress-selector-config-file`, KEP-1281).
+//! Connections through egress proxies (`--egress-selector-config-file`, KEP-1281).
 //!
-//! Knows nothing of their contents.
+//! Independent of the contents of connections.
 
 mod config;
 mod connect;

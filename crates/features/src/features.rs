@@ -11,20 +11,20 @@ pub struct Features {
 }
 
 impl Default for Features {
-    /// The defaults of the release; privileged containers are allowed.
+    /// Returns the defaults of the release; privileged containers are allowed.
     fn default() -> Self {
         Self { gates: Gates::default(), allow_privileged: true }
     }
 }
 
 impl Features {
-    /// True when a feature of the table is on. A name that no gate has is a mistake, and off.
+    /// Returns true if a feature is enabled. An unknown name is a programming error, and disabled.
     pub fn enabled(&self, feature: &str) -> bool {
         debug_assert!(self.gates.knows(feature), "there is no feature gate {feature}");
         self.gates.enabled(feature)
     }
 
-    /// The version of Kubernetes that the server acts as.
+    /// Returns the version of Kubernetes that the server emulates.
     pub fn emulated(&self) -> Version {
         self.gates.emulated()
     }

@@ -1,7 +1,7 @@
 //! Feature gates: their names, their values, and their defaults in a version of Kubernetes.
 //!
-//! Each server of a process has [`Features`] of its own, shared by all its parts, which look up gates by name wherever
-//! a field or a resource depends on one. Knows nothing of the features themselves.
+//! Each server of a process has [`Features`] of its own, shared by all its parts, which look up gates by name.
+//! Independent of the features themselves.
 
 mod features;
 mod gates;

@@ -1,4 +1,4 @@
-//! The gates of the release, as data.
+//! The feature gates of the release, as data.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use crate::Version;
 /// The maturity of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Not there yet in the emulated version.
+    /// The feature does not exist yet in the emulated version.
     PreAlpha,
     Alpha,
     Beta,
@@ -18,7 +18,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// The label of the stage in the metric of gates.
+    /// Returns the label of the stage in the metric of feature gates.
     pub fn label(self) -> &'static str {
         match self {
             Self::PreAlpha => "PRE-ALPHA",
@@ -30,7 +30,7 @@ impl Stage {
     }
 }
 
-/// The properties of a gate from a version on.
+/// The properties of a gate since a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub since: Version,
@@ -40,7 +40,7 @@ pub struct Spec {
     pub locked: bool,
 }
 
-/// Gates with their changes, oldest first, and the gates that each needs.
+/// Gates with their changes, oldest first, and with the gates that they depend on.
 pub(crate) struct Table {
     pub(crate) gates: BTreeMap<&'static str, Vec<Spec>>,
     pub(crate) needs: BTreeMap<&'static str, Vec<&'static str>>,
@@ -50,7 +50,7 @@ pub(crate) static TABLE: LazyLock<Table> =
     LazyLock::new(|| parse(include_str!("../data/v1.36.tbl")).expect("the table of the release is tested"));
 
 impl Table {
-    /// The properties of a gate at a version; `None` for a gate that does not exist.
+    /// Returns the properties of a gate in a version; `None` if it does not exist.
     pub(crate) fn spec(&self, name: &str, version: Version) -> Option<Spec> {
         let specs = self.gates.get(name)?;
         let absent = Spec { since: version, stage: Stage::PreAlpha, default: false, locked: false };

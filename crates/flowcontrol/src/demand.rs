@@ -1,8 +1,8 @@
-//! The demand of a level for seats over a while: highest, average and deviation, weighted by time.
+//! The demand of a level for seats during a period: maximum, average and deviation, weighted by time.
 
 use std::time::Instant;
 
-/// The weight of the past: a level that was busy keeps its seats for some minutes.
+/// The weight of past demand: a busy level keeps its seats for some minutes.
 const SMOOTHING: f64 = 0.977;
 
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Demand {
     highest: f64,
 }
 
-/// The demand over a while.
+/// The demand during a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) highest: f64,
@@ -55,7 +55,7 @@ impl Demand {
 }
 
 impl Seen {
-    /// Demand that rises counts at once, demand that falls only slowly.
+    /// Returns the smoothed demand: it rises at once and falls slowly.
     pub(crate) fn smooth(&self, before: f64) -> f64 {
         let envelope = self.average + self.deviation;
         envelope.max(SMOOTHING * before + (1.0 - SMOOTHING) * envelope)

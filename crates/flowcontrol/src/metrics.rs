@@ -251,7 +251,7 @@ impl FlowMetrics {
         self.waiting_seats.add(requests * seats as i64);
     }
 
-    /// A request was put into a queue, which then had this many.
+    /// Records a request that was put into a queue, and the queue's new length.
     pub(crate) fn enqueued(&self, length: usize) {
         self.queue_length.observe(length as f64);
     }

@@ -1,4 +1,4 @@
-//! The verbs of a resource as a small set that iterates in the order of discovery documents.
+//! A compact set of a resource's verbs, which iterates in the order of discovery documents.
 
 /// An operation on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub enum VerbOrder {
 }
 
 impl Verb {
-    /// In alphabetical order, as discovery lists them.
+    /// All verbs, in alphabetical order, as discovery lists them.
     pub const ALL: [Self; 8] = [
         Self::Create,
         Self::Delete,
@@ -60,7 +60,7 @@ impl Verb {
 
 impl Verbs {
     pub const NONE: Self = Self(0);
-    /// All of them, for resources with a generic store.
+    /// All verbs, for resources with a generic store.
     pub const STORED: Self = Self(u8::MAX);
     /// The verbs of `status` and `scale`.
     pub const READ_WRITE: Self = Self::of(&[Verb::Get, Verb::Patch, Verb::Update]);
@@ -81,7 +81,7 @@ impl Verbs {
         Self(self.0 & !verb.bit())
     }
 
-    /// The verbs that are not in the other set.
+    /// Returns the verbs that are not in the other set.
     pub const fn except(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -94,12 +94,12 @@ impl Verbs {
         self.0 == 0
     }
 
-    /// In alphabetical order.
+    /// Iterates in alphabetical order.
     pub fn iter(self) -> impl Iterator<Item = Verb> {
         self.ordered(VerbOrder::Alphabetical)
     }
 
-    /// In the order of a resource's discovery.
+    /// Iterates in the given order of discovery.
     pub fn ordered(self, order: VerbOrder) -> impl Iterator<Item = Verb> {
         order.all().into_iter().filter(move |verb| self.contains(*verb))
     }

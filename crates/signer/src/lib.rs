@@ -1,7 +1,7 @@
-//! Service account tokens that another process signs (`--service-account-signing-endpoint`): it has the private keys,
+//! Service account tokens signed by another process (`--service-account-signing-endpoint`): it has the private keys,
 //! and this server only requests signatures and the public keys from it (`externaljwt/v1`, gRPC on a unix socket).
 //!
-//! Knows nothing of the meaning of claims.
+//! Independent of the meaning of claims.
 
 mod header;
 mod keys;

@@ -1,5 +1,5 @@
-//! Spans on their way to a collector: kept in a bounded queue, sent in batches. A collector that is slow or gone costs
-//! spans, and no request waits for it.
+//! Export of spans to a collector, in batches from a bounded queue. If a collector is slow or unreachable, spans are
+//! lost, but no request waits for it.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::SocketAddr;
@@ -20,23 +20,23 @@ use tower::service_fn;
 
 use crate::convert::request;
 
-/// At most so many spans wait, and so many are sent at once: the values of Go's batch processor.
+/// The maximum numbers of queued spans and of spans in a batch: the values of Go's batch processor.
 const QUEUE: usize = 2048;
 const BATCH: usize = 512;
-/// The time that the first span of a batch waits for others.
+/// The maximum time that the first span of a batch waits for others.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The time that a collector has to answer.
+/// The timeout of an export request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval at which lost spans are logged.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
-/// Takes spans and sends them.
+/// Queues spans for export.
 pub struct Exporter {
     queue: mpsc::Sender<Span>,
     lost: AtomicU64,
 }
 
-/// Why there is no way to the collector.
+/// The error of an invalid collector.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot send traces to {endpoint}: {why}")]
 pub struct ExporterError {
@@ -45,8 +45,8 @@ pub struct ExporterError {
 }
 
 impl Exporter {
-    /// An exporter, and the task that sends its spans until the shutdown signal. `resource` identifies this server;
-    /// with a dialer the collector is reached by a proxy, unless it is a socket of this machine.
+    /// Returns an exporter, and the task that sends its spans until shutdown. `resource` identifies this server. With a
+    /// dialer the collector is reached through a proxy, unless its address is a unix socket.
     pub fn new(
         endpoint: &str,
         dialer: Option<Arc<Dialer>>,
@@ -90,7 +90,7 @@ fn channel(endpoint: &str, dialer: Option<Arc<Dialer>>) -> Result<Channel, Strin
         let endpoint = Endpoint::from_static("http://localhost").timeout(TIMEOUT);
         return Ok(endpoint.connect_with_connector_lazy(connect));
     }
-    // `dns:///host:port` and `dns://resolver/host:port`.
+    // Both `dns:///host:port` and `dns://resolver/host:port` are accepted.
     let address = match endpoint.strip_prefix("dns://") {
         Some(rest) => rest.rsplit('/').next().unwrap_or(rest),
         None => endpoint,
@@ -146,7 +146,7 @@ async fn send(
     }
 }
 
-/// Waits for a batch. Dropping the future leaves the spans so far in `batch`.
+/// Waits for a batch. If the future is dropped, `batch` has the spans so far.
 async fn collect(spans: &mut mpsc::Receiver<Span>, batch: &mut Vec<Span>) {
     match spans.recv().await {
         Some(span) => batch.push(span),

@@ -1,6 +1,6 @@
 //! Export of traces: the configuration file of `--tracing-config-file`, and spans by OTLP over gRPC.
 //!
-//! Knows nothing of which requests are traced, nor what spans contain.
+//! Independent of the choice of traced requests and of the contents of spans.
 
 mod config;
 mod convert;

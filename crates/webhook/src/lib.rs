@@ -1,7 +1,7 @@
-//! Calls to webhooks: a [`Target`], from a kubeconfig file or made by hand, a [`Client`] that keeps connections open,
+//! Calls to webhooks: a [`Target`], from a kubeconfig file or built in code, a [`Client`] with persistent connections,
 //! retries with growing pauses ([`Backoff`]), and a cache of answers ([`Answers`]).
 //!
-//! The callers know the contents of requests and answers; errors are worded as kube-apiserver's client does.
+//! Independent of the contents of requests and answers; errors have the words of kube-apiserver's client.
 
 mod answers;
 mod backoff;

@@ -1,4 +1,4 @@
-//! DefaultTolerationSeconds: for how long pods stay on nodes that are not ready or cannot be reached.
+//! DefaultTolerationSeconds: the time that pods stay on nodes that are not ready or unreachable.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};

@@ -1,4 +1,4 @@
-//! JobValidation: a job whose pods are scheduled all together or not at all keeps its parallelism (KEP-4671).
+//! JobValidation: a job with gang-scheduled pods keeps its parallelism (KEP-4671).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::plugin::{Plugin, Request, Stage, forbidden, is_resource};
 
 pub(crate) struct JobValidation {
     lookup: Arc<dyn Lookup>,
-    /// True when there are pod groups (feature gate `GenericWorkload`).
+    /// True if pod groups are enabled (feature gate `GenericWorkload`).
     on: bool,
 }
 
@@ -21,8 +21,8 @@ impl JobValidation {
         Self { lookup, on }
     }
 
-    /// The name of the pod group that schedules the job's pods as a gang: the one that its template names, or else any
-    /// that it controls. A group that cannot be read counts as none.
+    /// Returns the name of the pod group that gang-schedules the job's pods: the group that the pod template names, or
+    /// else one that the job controls. An unreadable group counts as none.
     async fn gang(&self, namespace: &str, job: &Value) -> Option<String> {
         let named = job.str_at(&["spec", "template", "spec", "schedulingGroup", "podGroupName"]);
         let groups = if named.is_empty() {

@@ -1,5 +1,5 @@
-//! NamespaceExists and NamespaceAutoProvision: requests in a namespace that does not exist are refused, or the
-//! namespace is created. NamespaceLifecycle, which is on by default, does what the first does and more.
+//! NamespaceExists and NamespaceAutoProvision: requests in an absent namespace are refused, or the namespace is
+//! created. NamespaceLifecycle, which is on by default, includes NamespaceExists.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! NodeDeclaredFeatureValidator: a pod that runs is not changed in a way that its node does not say it supports
-//! (KEP-5328).
+//! NodeDeclaredFeatureValidator: changes of a running pod need features that its node declares (KEP-5328).
 
 use std::sync::Arc;
 
@@ -11,11 +10,10 @@ use binnacle_schema::Value;
 use crate::lookup::{Freshness, Lookup, LookupKind};
 use crate::plugin::{Plugin, Request, Stage, forbidden, is_any_of};
 
-/// Returns true if the change from the one pod to the other needs a feature.
+/// Returns true if the change from the first pod to the second needs a feature.
 type Needs = fn(&Value, &Value) -> bool;
 
-/// Features that a change may need, by name, each with the check for it. Others that nodes declare only matter when a
-/// pod is scheduled.
+/// Features that a change may need, each with its check. Other declared features matter only to scheduling.
 const FEATURES: [(&str, Needs); 2] = [
     ("InPlacePodLevelResourcesVerticalScaling", resizes_pod),
     ("InPlacePodVerticalScalingInitContainers", resizes_init_containers),
@@ -23,7 +21,7 @@ const FEATURES: [(&str, Needs); 2] = [
 
 pub(crate) struct NodeDeclaredFeatures {
     lookup: Arc<dyn Lookup>,
-    /// True when the feature gate of the same name is on.
+    /// True if the feature gate of the same name is on.
     on: bool,
 }
 
@@ -35,7 +33,7 @@ impl NodeDeclaredFeatures {
     async fn check(&self, pod: &Value, old: &Value) -> Result<(), String> {
         let node = pod.str_at(&["spec", "nodeName"]);
         let generation = |pod: &Value| pod.int_at(&["metadata", "generation"]);
-        // Every change of the spec shows in the generation.
+        // Every change of the spec changes the generation.
         if node.is_empty() || generation(pod) == generation(old) {
             return Ok(());
         }
@@ -86,7 +84,7 @@ fn resizes_pod(old: &Value, new: &Value) -> bool {
     resources(old) != resources(new)
 }
 
-/// True for changed resources of init containers that end; sidecars count as containers.
+/// Returns true if resources of init containers change; sidecars count as containers.
 fn resizes_init_containers(old: &Value, new: &Value) -> bool {
     let containers = |pod: &Value| pod.list_at(&["spec", "initContainers"]).to_vec();
     let resources = |container: &Value| container.get("resources").cloned().unwrap_or_default();

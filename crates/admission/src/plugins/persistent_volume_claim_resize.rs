@@ -1,4 +1,4 @@
-//! PersistentVolumeClaimResize: claims grow only when they are bound and their class can make volumes grow.
+//! PersistentVolumeClaimResize: a claim can grow only if it is bound and its class allows volume expansion.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Plugin for PersistentVolumeClaimResize {
     }
 }
 
-/// The requested storage; `None`, which is less than any, also for zero.
+/// Returns the requested storage; zero counts as `None`, which is less than any amount.
 fn requested(claim: &Value) -> Option<Quantity> {
     claim.str_at(&["spec", "resources", "requests", "storage"]).parse().ok().filter(|size: &Quantity| !size.is_zero())
 }

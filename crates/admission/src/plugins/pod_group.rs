@@ -1,5 +1,5 @@
-//! PodGroupProtection and PodGroupWorkloadExists: a pod group stays while pods are in it, and follows a template of a
-//! workload that exists (KEP-4671).
+//! PodGroupProtection and PodGroupWorkloadExists: a pod group is not deleted while it has pods, and its workload
+//! template must exist (KEP-4671).
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ fn is_new_group(attributes: &Attributes) -> bool {
     attributes.operation == Operation::Create && is_resource(attributes, "scheduling.k8s.io", "podgroups")
 }
 
-/// Its finalizer is removed by a controller when no pod refers to the group any more.
+/// Adds a finalizer, which a controller removes when no pod refers to the group any more.
 pub(crate) struct PodGroupProtection {
-    /// True when there are pod groups (feature gate `GenericWorkload`).
+    /// True if pod groups are enabled (feature gate `GenericWorkload`).
     on: bool,
 }
 
@@ -50,7 +50,7 @@ impl Plugin for PodGroupProtection {
 
 pub(crate) struct PodGroupWorkloadExists {
     lookup: Arc<dyn Lookup>,
-    /// True when there are pod groups (feature gate `GenericWorkload`).
+    /// True if pod groups are enabled (feature gate `GenericWorkload`).
     on: bool,
 }
 

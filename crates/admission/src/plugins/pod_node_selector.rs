@@ -1,4 +1,4 @@
-//! PodNodeSelector: the pods of a namespace only go to the nodes that are meant for it.
+//! PodNodeSelector: pods run only on the nodes that their namespace's node selector selects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::lookup::{Lookup, LookupKind, get_surely};
 use crate::plugin::{Plugin, Request, Stage, is_resource};
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
-/// The entry for namespaces without the annotation.
+/// The key of the selector for namespaces without the annotation.
 const DEFAULT: &str = "clusterDefaultNodeSelector";
 
 type Selector = BTreeMap<String, String>;
 
-/// Selectors as text (`a=b,c=d`): the labels that a namespace's pods may select nodes by, under its name, and the
-/// selector of namespaces that name none, under `clusterDefaultNodeSelector`.
+/// Selectors as text (`a=b,c=d`): by name of namespace, the labels that its pods may select nodes by; under
+/// `clusterDefaultNodeSelector`, the selector for namespaces without one.
 pub type NodeSelectors = BTreeMap<String, String>;
 
 pub(crate) struct PodNodeSelector {
@@ -43,11 +43,11 @@ impl PodNodeSelector {
     }
 
     fn parsed(&self, text: Option<&str>) -> Result<Selector, Status> {
-        // An error that is no Status of kube-apiserver is one of unknown kind.
+        // kube-apiserver reports an error that is not a Status as one of unknown kind.
         parse(text.unwrap_or("")).map_err(|why| Status::unknown(500, &why))
     }
 
-    /// Checks that the pod's own selector does not contradict that of its namespace.
+    /// Checks that the pod's own selector does not contradict its namespace's selector.
     fn compare(&self, wanted: &Selector, pod: &Value) -> Result<(), Status> {
         let own = selector_of(pod);
         if wanted.iter().any(|(key, value)| own.get(key).is_some_and(|own| own != value)) {
@@ -105,7 +105,7 @@ fn selector_of(pod: &Value) -> Selector {
     members.map(|(key, value)| (key.to_string(), value.as_str().unwrap_or("").to_owned())).collect()
 }
 
-/// Keys with values, which must be equal.
+/// Parses a selector: equality requirements only.
 fn parse(text: &str) -> Result<Selector, String> {
     let mut selector = Selector::new();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! PodResizeValidator: a running pod is only resized where its node can do so and has room for it at all (KEP-1287).
+//! PodResizeValidator: a running pod is resized only if its node supports it and is large enough (KEP-1287).
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Plugin for PodResizeValidator {
     }
 }
 
-/// The requests of a pod that exceed all that a node has.
+/// Returns the error if the pod's requests exceed the node's allocatable resources.
 fn lacks(pod: &Value, node: &Value) -> Option<String> {
     let requests = of_pod_with_overhead(pod, "requests");
     let allocatable = amounts(node, &["status", "allocatable"]);

@@ -1,5 +1,4 @@
-//! PodSecurity (KEP-2579): namespaces say by labels which pod security standard their pods must keep, and of which
-//! violations to warn.
+//! PodSecurity (KEP-2579): labels of a namespace name the pod security standards to enforce, to audit and to warn of.
 
 mod baseline;
 mod checks;
@@ -30,7 +29,7 @@ use policy::{Level, LevelVersion, Policy};
 pub use settings::PodSecuritySettings;
 use subject::Subject;
 
-/// The limits of checking a namespace's pods when its policy becomes stricter: their number, and the time.
+/// The maximum number of pods to check when the policy of a namespace becomes stricter, and the maximum time for it.
 const PODS_MAX: usize = 3000;
 const PODS_TIME: Duration = Duration::from_secs(1);
 
@@ -59,7 +58,7 @@ pub(crate) struct PodSecurity {
     lookup: Arc<dyn Lookup>,
     settings: PodSecuritySettings,
     metrics: PodSecurityMetrics,
-    /// The minor release that the server acts as: what came later is not known yet.
+    /// The newest minor release whose standards are known: the one that the server emulates.
     newest: u32,
 }
 
@@ -85,7 +84,7 @@ impl PodSecurity {
             return Ok(());
         };
         let (old_policy, old_errors) = Policy::of_object(old, defaults);
-        // Labels that were invalid before do not prevent other changes.
+        // Labels that were already invalid do not prevent other changes.
         let shown = |errors: &FieldErrors| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
         if !errors.is_empty() && shown(&errors) != shown(&old_errors) {
             return self.refuse_labels(request, object, errors);
@@ -167,7 +166,7 @@ impl PodSecurity {
         let labels = match self.labels(&attributes.namespace).await {
             Ok(labels) => labels,
             Err(why) => {
-                // A check that only warns does not refuse the request where the namespace cannot be found.
+                // A check that only warns does not refuse the request if the namespace is not found.
                 self.metrics.failed(attributes, true);
                 let name = binnacle_meta::go_quote(&attributes.namespace);
                 request.annotate(ERROR, format_args!("failed to lookup namespace {name}: {}", why.message()));
@@ -189,7 +188,7 @@ impl PodSecurity {
         self.warn(request, policy.warn, &mut found);
     }
 
-    /// Puts violations into the audit events.
+    /// Adds the violations to the audit events.
     fn audit(&self, request: Request<'_>, policy: LevelVersion, found: &mut Evaluations<'_>) {
         let violations = found.against(policy);
         if !violations.is_empty() {
@@ -207,7 +206,7 @@ impl PodSecurity {
         }
     }
 
-    /// Notes labels that cannot be read, which alone do not refuse a request: the strictest level is enforced.
+    /// Records unreadable labels, which do not refuse a request: the strictest level is enforced instead.
     fn note_errors(&self, request: Request<'_>, errors: &FieldErrors) {
         if !errors.is_empty() {
             let errors = aggregate(errors.iter().map(ToString::to_string));
@@ -244,7 +243,7 @@ impl PodSecurity {
         request.annotate(EXEMPT, why);
     }
 
-    /// Labels that have no effect on an exempt namespace.
+    /// Warns that the labels have no effect on an exempt namespace.
     fn warn_of_exemption(&self, request: Request<'_>, namespace: &Value, policy: &Policy) {
         if policy.is_fully_privileged() || policy.is_like(&self.settings.defaults) {
             return;
@@ -317,7 +316,7 @@ fn is_significant(pod: &Value, old: &Value) -> bool {
     })
 }
 
-/// One pod of each controller first: the others are most likely like it.
+/// Sorts the first pod of each controller before the others, which are most likely like it.
 fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
     let mut seen: HashSet<Text> = HashSet::new();
     let mut later = Vec::new();
@@ -342,7 +341,7 @@ fn prioritized(pods: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
 fn warn_of_pods(request: Request<'_>, namespace: &str, (enforce, newest): (LevelVersion, u32), pods: Vec<Arc<Value>>) {
     let began = Instant::now();
     let mut checked = 0;
-    // The first pod by name, and how many there are.
+    // For each reason, the first pod by name, and the number of pods.
     let mut by_reason: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(PODS_MAX) {
         let violations: Violations = evaluate(enforce, &Subject::of(pod), newest);

@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: the default tolerations of a namespace's pods, and those that they may have at all.
+//! PodTolerationRestriction: default tolerations for a namespace's pods, and the tolerations that are allowed at all.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
 const WHITELIST: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 
-/// The tolerations of namespaces that name none.
+/// The tolerations for namespaces without annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterTolerations {
     pub default: Vec<Value>,
@@ -32,7 +32,7 @@ impl PodTolerationRestriction {
         Self { lookup, cluster }
     }
 
-    /// `None` where the namespace does not say.
+    /// Returns the tolerations of a namespace's annotation; `None` without one.
     async fn of_namespace(&self, name: &str, annotation: &str) -> Result<Option<Vec<Value>>, Status> {
         let found = get_surely(&*self.lookup, LookupKind::Namespace, "", name).await;
         let namespace = found
@@ -108,13 +108,13 @@ impl Plugin for PodTolerationRestriction {
     }
 }
 
-/// The known members of a toleration; others of an annotation are dropped.
+/// Returns the known members of a toleration, without all others.
 fn toleration(given: &Value) -> Value {
     let members = ["key", "operator", "value", "effect", "tolerationSeconds"];
     members.into_iter().filter_map(|member| Some((member, given.get(member)?.clone()))).collect::<Object>().into()
 }
 
-/// The QoS class of the status, if there is one.
+/// Returns the QoS class of the status, or else the computed one.
 fn qos_class(pod: &Value) -> &str {
     match pod.str_at(&["status", "qosClass"]) {
         "" => binnacle_validation::pod_resources::qos_class_of_pod(pod),

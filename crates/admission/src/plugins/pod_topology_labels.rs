@@ -1,4 +1,4 @@
-//! PodTopologyLabels: pods get labels with the zone and region of their node (KEP-4742).
+//! PodTopologyLabels: sets labels of a pod to the zone and region of its node (KEP-4742).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Priority: the number behind a pod's priority class, and at most one default class.
+//! Priority: resolves a pod's priority class to its number, and allows at most one default class.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) struct Priority {
     lookup: Arc<dyn Lookup>,
 }
 
-/// The fields of a class that its pods get.
+/// The fields that pods take from their class.
 struct Class {
     name: Text,
     value: i64,
@@ -74,7 +74,7 @@ impl Priority {
         })
     }
 
-    /// The lowest of the default classes, should a race have made several.
+    /// Returns the default class with the lowest priority: a race may have created several.
     async fn default_class(&self, freshness: Freshness) -> Result<Option<Arc<Value>>, Status> {
         let classes = self.lookup.list(LookupKind::PriorityClass, "", freshness).await?;
         let defaults = classes.into_iter().filter(|class| class.bool_at(&["globalDefault"]));
@@ -109,7 +109,7 @@ impl Plugin for Priority {
     fn mutate<'a>(&'a self, request: Request<'a>, object: &'a mut Value) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some(old) = request.old else { return self.create_pod(request.attributes, object).await };
-            // Clients that do not know the computed members leave them out.
+            // Clients that do not know the computed members omit them.
             for member in ["priority", "preemptionPolicy"] {
                 let kept = old.at(&["spec", member]).filter(|value| !value.is_null());
                 let spec = object.make_at(&["spec"]);

@@ -1,5 +1,5 @@
-//! ResourceQuota: limits of a namespace's total usage. A request is charged before its object is written; the quota
-//! controller gives back amounts that it did not come to use, or no longer uses.
+//! ResourceQuota: limits on a namespace's total usage. A request is charged before its object is written; the quota
+//! controller releases amounts that are not used or no longer used.
 
 mod check;
 mod claims;
@@ -24,10 +24,10 @@ use crate::plugin::{Plugin, Request, Stage};
 use check::check;
 pub use limited::LimitedResource;
 
-/// The number of further attempts to charge a request when others were charged meanwhile.
+/// The number of further attempts to charge a request after conflicts with other writers.
 const RETRIES: usize = 3;
 
-/// Resources that are not stored, and events, which were never counted.
+/// Resources that are not stored, and events, which are not counted.
 const IGNORED: [(&str, &str); 10] = [
     ("", "bindings"),
     ("", "componentstatuses"),
@@ -44,7 +44,7 @@ const IGNORED: [(&str, &str); 10] = [
 pub(crate) struct ResourceQuota {
     lookup: Arc<dyn Lookup>,
     limited: Vec<LimitedResource>,
-    /// Requests of one namespace are charged one after the other, or they would only meet each other's conflicts.
+    /// Locks by namespace: concurrent charges in one namespace would only conflict.
     turns: Mutex<HashMap<Text, Weak<Turn>>>,
 }
 
@@ -69,7 +69,7 @@ impl ResourceQuota {
         }
         let turn = self.turn(namespace);
         let _turn = turn.lock().await;
-        // The quotas that could not be charged; all at first.
+        // The quotas that are not yet charged; `None` for all.
         let mut left: Option<Vec<Text>> = None;
         for retry in 0.. {
             let mut quotas = self.lookup.list(LookupKind::ResourceQuota, namespace, Freshness::Consistent).await?;
@@ -102,7 +102,7 @@ impl ResourceQuota {
         if let Some(turn) = turns.get(namespace).and_then(Weak::upgrade) {
             return turn;
         }
-        // The first request in a namespace drops the turns that are no longer in use.
+        // The first request in a namespace also drops the locks that are no longer in use.
         turns.retain(|_, turn| turn.strong_count() > 0);
         let turn = Arc::new(Turn::default());
         turns.insert(namespace.into(), Arc::downgrade(&turn));

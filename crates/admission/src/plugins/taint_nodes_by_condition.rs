@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: a new node is tainted, so that it gets no pods before it is found ready.
+//! TaintNodesByCondition: taints a new node, so that no pods are scheduled to it before it is ready.
 
 use binnacle_meta::Status;
 use binnacle_registry::admission::{Attributes, Operation};

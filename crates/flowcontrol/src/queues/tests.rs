@@ -1,11 +1,11 @@
-//! Requests that are served, that wait, and that are refused.
+//! Requests that are served, wait, or are refused.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::*;
 
-/// Notes the turn of a name.
+/// Records the dispatch of a name.
 struct Noted(Rc<RefCell<Vec<&'static str>>>, &'static str);
 
 impl Turn for Noted {

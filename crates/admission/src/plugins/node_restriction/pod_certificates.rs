@@ -1,4 +1,4 @@
-//! PodCertificateRequests (KEP-4317): a node asks for certificates of the pods that run on it.
+//! Restrictions of PodCertificateRequests (KEP-4317): a node requests certificates only for the pods that run on it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, not_yet,
 use crate::lookup::LookupKind;
 
 impl NodeRestriction {
-    /// Checks a request of a pod's certificate. An object that the cache may not have yet is not a refusal.
+    /// Checks a request for a pod's certificate. An object missing in the cache is a transient error, not a refusal.
     pub(super) async fn pod_certificate(&self, asked: NodeRequest<'_>) -> Verdict {
         let attributes = asked.attributes;
         if !self.features.enabled("PodCertificateRequest") {
@@ -77,7 +77,7 @@ impl NodeRestriction {
         Ok(())
     }
 
-    /// An object that the request names, as `what`.
+    /// Returns an object that the request names; `what` describes it in errors.
     async fn named(
         &self,
         kind: LookupKind,

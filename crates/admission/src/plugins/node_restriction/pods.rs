@@ -1,4 +1,4 @@
-//! Pods: a node mirrors those that it runs by itself, deletes and evicts its own, and writes their status.
+//! Restrictions of pods: a node creates mirror pods, deletes and evicts its own pods, and writes their status.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use binnacle_schema::{Object, Value};
 use super::{MIRROR, NodeRequest, NodeRestriction, Refusal, Verdict, no, shown};
 use crate::lookup::LookupKind;
 
-/// Volume sources without an object of the API behind them, by their JSON names.
+/// Volume sources that refer to no API objects, by their JSON names.
 const HARMLESS_VOLUMES: [&str; 22] = [
     "awsElasticBlockStore",
     "azureDisk",
@@ -34,7 +34,7 @@ const HARMLESS_VOLUMES: [&str; 22] = [
     "storageos",
     "vsphereVolume",
 ];
-/// Volumes that come from objects of the API, and what these are called.
+/// Volume sources that refer to API objects, with the names of these in errors.
 const API_VOLUMES: [(&str, &str); 7] = [
     ("configMap", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
@@ -165,7 +165,7 @@ pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
     if labels(old) != labels(asked.object) {
         return no(format!("node {node} cannot update labels through pod status"));
     }
-    // By these claims a node could read objects that are not its own (CVE-2025-4563).
+    // Through these claims a node could read objects of others (CVE-2025-4563).
     let claims = |pod: &Value| -> Vec<(Option<Value>, Option<Value>)> {
         let claims = pod.list_at(&["status", "resourceClaimStatuses"]).iter();
         claims.map(|claim| (claim.get("name").cloned(), claim.get("resourceClaimName").cloned())).collect()
@@ -184,7 +184,7 @@ pub(super) fn status(asked: NodeRequest<'_>) -> Verdict {
     Ok(())
 }
 
-/// The resource of the API that a pod refers to, if any. The error is a volume of an unknown kind.
+/// Returns the resource of an API object that a pod refers to, if any. A volume of an unknown kind is an error.
 fn api_reference(pod: &Value) -> Result<Option<&'static str>, String> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
     let is_there = |value: &Value, member: &str| value.get(member).is_some_and(|source| !source.is_null());
@@ -249,7 +249,7 @@ fn projected(volume: &Value) -> impl Iterator<Item = &Value> {
     volume.list_at(&["projected", "sources"]).iter()
 }
 
-/// Returns true if the environment of any container refers to an object by these members.
+/// Returns true if any container refers to an object by `whole` in `envFrom` or `one` in `env`.
 fn any_container(spec: &Value, whole: &str, one: &str) -> bool {
     let containers = ["initContainers", "containers", "ephemeralContainers"].into_iter();
     containers.flat_map(|member| spec.list_at(&[member])).any(|container| {

@@ -1,4 +1,4 @@
-//! The writes that nodes may make, request by request.
+//! The allowed and refused writes of nodes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use super::*;
 use crate::lookup::{Labels, Mapping, NamespaceState};
 
-/// Objects by kind and name, wherever they are.
+/// A lookup of objects by kind and name, in any namespace.
 struct Objects(Vec<(LookupKind, Value)>);
 
 impl Lookup for Objects {
@@ -66,7 +66,7 @@ impl Lookup for Objects {
     }
 }
 
-/// Allows nodes to request tokens for one audience.
+/// An authorizer that allows nodes to request tokens for one audience.
 struct Allows(&'static str);
 
 impl Authorizer for Allows {
@@ -109,7 +109,7 @@ fn objects() -> Objects {
     ])
 }
 
-/// A request: what it is for, as `group/plural/subresource`, and the name in its path.
+/// A request for `about` (`group/plural/subresource`), with the name in its path.
 struct Case<'a> {
     operation: Operation,
     about: &'a str,
@@ -238,7 +238,7 @@ async fn mirror_pods() {
             Err(refers("secrets")),
         ),
         (with("initContainers", value!([{"envFrom": [{"configMapRef": {"name": "c"}}]}])), Err(refers("configmaps"))),
-        // CVE-2025-4563: claims of a pod that a node made up.
+        // CVE-2025-4563: resource claims in a mirror pod.
         (with("resourceClaims", value!([{"name": "c", "resourceClaimName": "theirs"}])), Err(refers("resourceclaims"))),
         (volume(value!({"name": "v", "hostPath": {"path": "/"}})), Ok(())),
         (volume(value!({"name": "v", "secret": {"secretName": "s"}})), Err(refers("secrets"))),

@@ -1,4 +1,4 @@
-//! Service account tokens: a node asks for those of its pods, for whom these pods say that they need them.
+//! Restrictions of service account tokens: a node requests tokens for its pods, with audiences that these pods need.
 
 use binnacle_authz::Attributes as Access;
 use binnacle_meta::{Status, aggregate, go_quote};
@@ -10,7 +10,7 @@ use super::pods::is_bound_to;
 use super::{NodeRequest, NodeRestriction, Verdict, no};
 use crate::lookup::LookupKind;
 
-/// The drivers that stand in for volumes of former days, by the member of the volume.
+/// The CSI drivers that replace in-tree volumes, by the member of the volume.
 const MIGRATED: [(&str, &str); 7] = [
     ("awsElasticBlockStore", "ebs.csi.aws.com"),
     ("azureDisk", "disk.csi.azure.com"),
@@ -51,8 +51,7 @@ impl NodeRestriction {
         Ok(())
     }
 
-    /// Checks the audience of a token (KEP-4412): one that a volume of the pod names, or one that the node is
-    /// authorized for.
+    /// Checks the audience of a token (KEP-4412): a volume of the pod names it, or the node is authorized for it.
     async fn audience(&self, asked: NodeRequest<'_>, pod: &Value) -> Verdict {
         let audience = match asked.object.list_at(&["spec", "audiences"]) {
             [] => "",
@@ -112,7 +111,7 @@ impl NodeRestriction {
         if errors.is_empty() { Ok(false) } else { Err(aggregate(errors)) }
     }
 
-    /// The CSI driver behind a volume.
+    /// Returns the name of the CSI driver of a volume.
     async fn driver(&self, pod: &Value, volume: &Value) -> Result<Option<String>, Status> {
         let metadata = |member| pod.str_at(&["metadata", member]);
         let claim = volume.str_at(&["persistentVolumeClaim", "claimName"]);

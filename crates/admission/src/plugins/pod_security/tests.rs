@@ -1,4 +1,4 @@
-//! PodSecurity's counters and audit annotations, by namespace, settings, caller and object.
+//! Counters and audit annotations of PodSecurity, by namespace, settings, caller and object.
 
 use binnacle_features::Version;
 use binnacle_registry::{RequestNotes, Warnings};
@@ -136,7 +136,7 @@ async fn refusals_and_warnings_are_told_of() {
     assert_eq!(outcome.warnings, [format!("would violate {HOST_NETWORK}")]);
     assert_eq!(outcome.counted, ["evaluations: deny warn baseline latest create controller"]);
 
-    // A namespace that is not there keeps pods out, and of templates it is only told.
+    // An absent namespace refuses pods; for templates it is only recorded.
     let missing = |attributes: Attributes| Attributes { namespace: "gone".into(), ..attributes };
     let outcome = ask(value!({}), missing(pods(Operation::Create)), &host, None).await;
     let refusal = "Internal error occurred: failed to lookup namespace \"gone\"";
