@@ -1,7 +1,7 @@
 //! `cargo run --release -p binnacle-bench -- [SCENARIO...]` starts a durable server with an empty directory, measures
 //! it, and prints a table. See `bench/README.md`.
 //!
-//! A helper that cannot do its part ends the run: it panics with what it saw.
+//! A helper that fails ends the run: it panics with the reason.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be measured ends the run")]
 
@@ -58,7 +58,7 @@ async fn main() {
     }
 }
 
-/// Prints the rows as they come, and answers the table.
+/// Prints the rows as they are measured, and returns the table.
 async fn measure(wanted: &[&str], scale: f64) -> String {
     if let Some(unknown) = wanted.iter().find(|name| SCENARIOS.iter().all(|known| known.name != **name)) {
         eprintln!("no scenario {unknown}; --help names them");

@@ -28,7 +28,7 @@ fn asked() -> (String, &'static str) {
             println!("cargo::rerun-if-changed={}", log.display());
         }
     }
-    // Of a build that is not released, this would soon be wrong.
+    // For a build that is not released this would soon be wrong.
     if std::env::var("PROFILE").is_ok_and(|profile| profile != "release") {
         return (commit, "");
     }
@@ -37,7 +37,7 @@ fn asked() -> (String, &'static str) {
 }
 
 fn git(arguments: &[&str]) -> Option<String> {
-    // Somebody else's repository around an unpacked archive says nothing of this program.
+    // Another repository around an unpacked archive has nothing to do with this program.
     let own = Path::new("../../.git").exists();
     let output = own.then(|| Command::new("git").args(arguments).output().ok()).flatten()?;
     let text = output.status.success().then(|| String::from_utf8(output.stdout).ok()).flatten()?;

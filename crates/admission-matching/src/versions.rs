@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a webhook or policy asks for, and back.
+//! Conversion of a request's objects to the version that a webhook or policy requests, and back.
 
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -20,9 +20,9 @@ pub struct Versioned<'v> {
 }
 
 impl Subject<'_> {
-    /// Both objects in the version of `kind`, as kube-apiserver would send them.
+    /// Returns both objects in the version of `kind`, as kube-apiserver would send them.
     ///
-    /// Errors: 500 when they cannot be converted.
+    /// Errors: 500 if they cannot be converted.
     pub async fn versioned<'v>(
         &self,
         kind: &GroupVersionKind,
@@ -34,16 +34,16 @@ impl Subject<'_> {
             None => None,
         };
         let mut object = self.in_version(kind, object).await?;
-        // What was reset is missing, and some of it is always written: `status: {}`.
+        // Fields that a strategy has reset are absent, but some are always written: `status: {}`.
         if let Some(message) = self.built_in(kind).filter(|_| !object.is_null()) {
             canonical::canonicalize(object.to_mut(), message);
         }
         Ok(Versioned { kind: kind.clone(), object, old })
     }
 
-    /// An object of this request, as plugins have it, in the version of `kind`.
+    /// Converts an object of this request from the version that plugins see to the version of `kind`.
     ///
-    /// Errors: 500 when it cannot be converted.
+    /// Errors: 500 if it cannot be converted.
     pub async fn in_version<'v>(&self, kind: &GroupVersionKind, object: &'v Value) -> Result<Cow<'v, Value>, Status> {
         let api_version = kind.api_version();
         if object.is_null() || object.str_at(&["apiVersion"]) == api_version {

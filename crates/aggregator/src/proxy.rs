@@ -11,7 +11,7 @@ use crate::aggregator::Inner;
 use crate::identity;
 use crate::remote::Remote;
 
-/// How long a server may take for its discovery document, which clients wait for.
+/// The time that a server has for its discovery document, which clients wait for.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const IN_CIRCLES: &str =
     "this server has handed the request on before: its APIServices and those of others lead in a circle";

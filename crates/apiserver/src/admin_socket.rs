@@ -1,5 +1,5 @@
-//! The embedded store of this server, offered to the operator's program for reading: `admin.sock` beside the data. Who may
-//! enter the store's directory could read the files as well; nobody else gets to the socket.
+//! The embedded store of this server, offered to the operator's program for reading: `admin.sock` beside the data. A
+//! user with access to the store's directory could read the files as well; nobody else gets to the socket.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -21,8 +21,8 @@ pub(crate) struct AdminSocket {
 }
 
 impl AdminSocket {
-    /// Offers the store whose directory this is; the directory must be locked by this process. A path that is too long
-    /// for a socket is no reason not to serve.
+    /// Offers the store in this directory, which this process must have locked. Where the path is too long for a
+    /// socket, the server runs without.
     pub(crate) fn open(directory: &Path, store: Arc<dyn Store>) -> Option<Self> {
         let path = directory.join(ADMIN_SOCKET);
         match bind(&path) {

@@ -1,4 +1,4 @@
-//! How callers are found out: the authenticators that the flags ask for, in kube-apiserver's order.
+//! Authentication of requests: the authenticators that the flags ask for, in kube-apiserver's order.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::issuers::MadeIssuers;
 use crate::settings;
 use crate::signing::Signing;
 
-/// Why callers cannot be found out as the flags want.
+/// An error that keeps the server from authenticating requests as the flags want.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthenticationError {
     #[error(transparent)]
@@ -50,7 +50,7 @@ pub(crate) enum AuthenticationError {
     Memory(#[from] AuthnError),
 }
 
-/// What was read from the files that flags name.
+/// Data read from the files that flags name.
 pub(crate) struct Named {
     /// The token by which this server knows itself.
     own: TokenFile,
@@ -71,7 +71,7 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// `what` is what they are there for, which messages tell beside the path.
+    /// `what` is their purpose, which messages name beside the path.
     fn load(what: &str, path: &Path) -> Result<Self, AuthoritiesError> {
         let shown = path.display().to_string();
         let pem = std::fs::read(path).map_err(|error| AuthoritiesError::Unreadable { path: shown.clone(), error })?;
@@ -137,7 +137,7 @@ pub(crate) fn audiences(flags: &settings::Authentication) -> Vec<Text> {
     flags.api_audiences.iter().map(Text::from).collect()
 }
 
-/// How long it is remembered who holds a token.
+/// The time for which a token's owner is remembered.
 const TOKEN_TIMES: CacheTimes = CacheTimes { success: Duration::from_secs(10), failure: Duration::ZERO };
 /// The longest that one call of the token webhook may take.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -153,7 +153,7 @@ fn webhook_tokens(
     Ok(WebhookTokens::new(client, WebhookOptions { version, audiences }))
 }
 
-/// What the flags say of proxies in front, as others are told of it.
+/// Returns the flags' settings of front proxies, as they are published.
 pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&Bundle>) -> Option<RequestHeader> {
     let header = flags.request_header.as_ref()?;
     Some(RequestHeader {
@@ -166,7 +166,7 @@ pub(crate) fn request_header(flags: &settings::Authentication, proxies: Option<&
     })
 }
 
-/// Proxies in front, then certificates, then tokens; who brings neither is anonymous, who brings a bad one is refused.
+/// Front proxies, then certificates, then tokens; a request with neither is anonymous, one with a bad one is refused.
 pub(crate) fn build(
     flags: &settings::Authentication,
     named: Named,

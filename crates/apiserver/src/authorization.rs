@@ -1,4 +1,4 @@
-//! The authorizers that flags and files ask for, and what they look at.
+//! The authorizers that flags and files ask for, and their data.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use tokio::task::JoinSet;
 use crate::identity::identity;
 use crate::settings::{Authorization, Source};
 
-/// Why the server cannot decide anything.
+/// An error that keeps the server from authorizing requests.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct AuthorizationError(String);
 
-/// Who may delete objects that cannot be read: whoever has the verb of its own for that (KEP-3926).
+/// Permits deletes of objects that cannot be read to users with the verb `unsafe-delete-ignore-read-errors` (KEP-3926).
 pub(crate) struct UnsafeDeletion(pub(crate) Arc<dyn Authorizer>);
 
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
@@ -43,7 +43,7 @@ impl UnsafeDeletes for UnsafeDeletion {
     }
 }
 
-/// What was read from files, before anything has happened that could be left behind.
+/// Data read from files, before anything has happened that could be left behind.
 pub(crate) struct Prepared {
     config: AuthorizationConfig,
     /// The file that the configuration is from, and its bytes.
@@ -92,7 +92,7 @@ impl Prepared {
         registry: &prometheus::Registry,
     ) -> Result<Made, AuthorizationError> {
         let metrics = Arc::new(Metrics::register(registry).map_err(failed)?);
-        // Who writes roles is judged by roles, whatever decides otherwise.
+        // Requests that write roles are judged by roles, whatever decides otherwise.
         let roles = RolesFeed::new(resources.clone());
         let rbac = has(&self.config, &AuthorizerMode::Rbac).then(|| Arc::new(Rbac::new(roles.index().clone())));
         let (mut nodes, mut node) = (None, None);

@@ -14,7 +14,7 @@ use binnacle_schema::Value;
 use binnacle_store::Revision;
 use parking_lot::Mutex;
 
-/// How many objects are remembered by what counts of them, so that they need not be decoded for each request.
+/// The maximum number of objects whose state is remembered, so that they need not be decoded for each request.
 const REMEMBERED: usize = 16384;
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
@@ -140,7 +140,7 @@ impl BoundObjects for CachedObjects {
     }
 }
 
-/// Where bootstrap tokens live.
+/// The namespace of bootstrap tokens.
 const SYSTEM: &str = "kube-system";
 
 impl BootstrapSecrets for CachedObjects {

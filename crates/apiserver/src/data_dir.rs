@@ -1,4 +1,4 @@
-//! Where the server keeps what must outlive it, and files that nobody else may read.
+//! The directory for files that outlive the server, and files that nobody else may read.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ enum AtEnd {
     Keep,
     /// This start made it, but another process may have begun to use it since: it goes only if it is still empty.
     RemoveIfEmpty,
-    /// It is nobody else's: it goes with everything in it.
+    /// Only this process uses it: it goes with everything in it.
     Remove,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Durability {
     Passing,
 }
 
-/// What the server itself puts into its directory, and what file systems do.
+/// The entries that the server itself makes in its directory, and that of file systems.
 const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", "server-ca.crt", "lost+found"];
 
 impl DataDir {
@@ -99,14 +99,14 @@ impl DataDir {
         }
     }
 
-    /// Says that no other process can be using it: its lock is ours.
+    /// Notes that no other process can be using it: its lock is ours.
     pub(crate) fn locked(&mut self) {
         if self.at_end == AtEnd::RemoveIfEmpty {
             self.at_end = AtEnd::Remove;
         }
     }
 
-    /// Says that the start has succeeded.
+    /// Notes that the start has succeeded: the directory stays.
     pub(crate) fn keep(&mut self) {
         self.at_end = AtEnd::Keep;
     }
@@ -125,7 +125,7 @@ impl Drop for DataDir {
     }
 }
 
-/// The directory of a server that was not told one: the system's for root, the user's own for everybody else.
+/// The default directory of a server: the system's for root, the user's own for everybody else.
 pub(crate) fn default_path() -> Option<PathBuf> {
     let root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     if root {
@@ -156,7 +156,7 @@ pub(crate) fn write_private(path: &Path, contents: &[u8], durability: Durability
         .and_then(|()| if durability == Durability::Lasting { file.sync_all() } else { Ok(()) })
         .and_then(|()| fs::rename(&new, path));
     if let Err(error) = written {
-        // On a full disk what was begun takes room that others need; that it cannot go changes nothing.
+        // On a full disk the unfinished file takes room that others need; a failure to remove it changes nothing.
         let _ = fs::remove_file(&new);
         return Err(error);
     }
@@ -171,7 +171,7 @@ pub(crate) fn sync_directory_of(path: &Path, durability: Durability) -> io::Resu
     }
 }
 
-/// Takes the rights of everybody but the owner away, with a word.
+/// Removes the permissions of everybody but the owner, with a warning.
 pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.mode() & 0o7777;
     if mode & 0o077 == 0 {
@@ -182,7 +182,7 @@ pub(crate) fn close_to_others(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Says that others can read a secret that is not the server's to change.
+/// Warns that others can read a secret file, whose permissions are not the server's to change.
 pub(crate) fn warn_if_open(path: &Path) {
     if let Ok(file) = fs::metadata(path)
         && file.mode() & 0o007 != 0
@@ -195,8 +195,8 @@ pub(crate) fn warn_if_open(path: &Path) {
     }
 }
 
-/// A directory that others may enter is closed to them if nothing but the server's own things are in it. Otherwise it
-/// may be anything, a home or `/tmp`, and closing it would break what is not ours.
+/// Closes a directory that others may enter if it has only the server's own files. Otherwise it may be anything, a home
+/// or `/tmp`, and closing it would break somebody else's work.
 fn keep_to_itself(path: &Path) -> io::Result<()> {
     let mode = fs::metadata(path)?.mode() & 0o7777;
     if mode & 0o077 == 0 {
@@ -231,7 +231,7 @@ mod tests {
         let fresh = base.path().join("a/b");
         drop(DataDir::open(&fresh).unwrap());
         assert!(!fresh.exists());
-        // Without its lock, what somebody else may have put there is not touched.
+        // Without its lock, files that somebody else may have put there are not touched.
         for locked in [false, true] {
             let mut dir = DataDir::open(&fresh).unwrap();
             dir.private("store").unwrap();
@@ -279,7 +279,7 @@ mod tests {
             write_private(&key, b"secret", Durability::Passing).unwrap();
             assert_eq!((mode(&path), mode(&pki), mode(&key)), (0o700, 0o700, 0o600), "{directory:o}");
         }
-        // What may be somebody's home is not touched, unless it is closed already.
+        // A directory that may be somebody's home is not touched, unless it is closed already.
         fs::write(path.join("letter"), "").unwrap();
         DataDir::open(&path).unwrap();
         open_up(&path, 0o755);

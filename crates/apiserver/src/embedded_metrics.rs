@@ -21,10 +21,10 @@ type Read<T> = fn(&LogStats) -> T;
 
 struct Families {
     store: Weak<EmbeddedStore>,
-    /// Made anew whenever somebody asks.
+    /// Set again for each scrape.
     gauges: Vec<(Gauge, Read<f64>)>,
     counters: Vec<(IntCounter, Read<u64>)>,
-    /// What the histogram is described by; it is written out by hand.
+    /// The description of the histogram, which is written out by hand.
     syncs: Gauge,
 }
 

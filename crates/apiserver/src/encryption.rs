@@ -17,7 +17,7 @@ use crate::health::StartedCheck;
 use crate::identity::identity;
 use crate::settings::Storage;
 
-/// What stands between the resources and the stores. Reloading ends with the value.
+/// Encryption between the resources and the stores. Reloading ends with the value.
 pub(crate) struct AtRest {
     encryption: Arc<Encryption>,
     reloading: Option<JoinHandle<()>>,

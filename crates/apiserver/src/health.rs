@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 pub(crate) struct StoreCheck {
     pub(crate) name: String,
     pub(crate) store: Arc<dyn Store>,
-    /// How long the store may take.
+    /// The timeout of the store's answer.
     pub(crate) patience: Duration,
     /// Ask whether the store should be sent work, not only whether it can serve.
     pub(crate) ready: bool,
@@ -43,7 +43,7 @@ impl HealthCheck for StoreCheck {
     }
 }
 
-/// Something that the control plane does at the start was done.
+/// A step that the control plane does at the start.
 pub(crate) struct StepCheck {
     name: String,
     step: Step,
@@ -70,7 +70,7 @@ impl HealthCheck for StepCheck {
     }
 }
 
-/// The checks of what is done at the start, in the order in which the Go server lists them.
+/// The checks of the start's steps, in the order in which kube-apiserver lists them.
 pub(crate) const ORDER: [&str; 40] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/start-encryption-provider-config-automatic-reload",
@@ -114,7 +114,7 @@ pub(crate) const ORDER: [&str; 40] = [
     "shutdown",
 ];
 
-/// Something that is done at the start, told by whoever does it.
+/// A part of the start that its owner reports.
 pub(crate) struct StartedCheck {
     name: String,
     is_done: Box<dyn Fn() -> bool + Send + Sync>,
@@ -137,7 +137,7 @@ impl HealthCheck for StartedCheck {
     }
 }
 
-/// What decisions are made by has been read from the store.
+/// The objects by which requests are decided have been read from the store.
 pub(crate) struct InformersCheck {
     pub(crate) roles: Arc<RbacIndex>,
     pub(crate) webhooks: Vec<Arc<Webhooks>>,
@@ -161,9 +161,9 @@ impl HealthCheck for InformersCheck {
     }
 }
 
-/// No task that keeps the server in step with its objects and files has panicked, and none that is begun again after a
-/// panic does so over and over. What it kept would go stale without anybody noticing, so a server that lost one asks to
-/// be started again.
+/// No task that keeps the server in step with its objects and files has panicked, and none that is restarted after a
+/// panic does so over and over. Its data would go stale without anybody noticing, so a server that lost one asks to be
+/// restarted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lost(Arc<AtomicUsize>);
 

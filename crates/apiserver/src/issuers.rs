@@ -1,4 +1,4 @@
-//! Whose ID tokens are accepted and who needs none: by the flags, or by the file of `--authentication-config`.
+//! Issuers of accepted ID tokens, and anonymous requests: by the flags, or by the file of `--authentication-config`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::authentication::audiences;
 use crate::identity::identity;
 use crate::settings;
 
-/// Why issuers cannot be used.
+/// An error of issuers that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssuersError {
     #[error("failed to load authentication configuration from file {}: {why}", go_quote(path))]
@@ -35,15 +35,15 @@ pub(crate) enum IssuersError {
     Metrics(#[from] prometheus::Error),
 }
 
-/// What flags or the file say, before anything comes of it.
+/// The issuers of the flags or the file, checked but not in use.
 pub(crate) struct NamedIssuers {
     config: Checked,
     algorithms: Vec<Algorithm>,
-    /// With what it said.
+    /// The path and content of the file.
     file: Option<(PathBuf, Vec<u8>)>,
 }
 
-/// Whose ID tokens are accepted, and who needs none.
+/// The accepted issuers, and the anonymous requests that need none.
 pub(crate) struct MadeIssuers {
     /// They know no keys before they are followed.
     pub(crate) issuers: Arc<Issuers>,

@@ -14,10 +14,10 @@
 //! # }
 //! ```
 //!
-//! What servers of one process share: the built-in types, which are statics; how much work of one kind the machine bears
-//! at once; and what is counted of the process itself (its memory, its descriptors, tasks that were begun again after a
-//! panic). A server writes to the log through `tracing` and installs no subscriber, touches no signal handlers, no limits
-//! and no environment of the process.
+//! Servers of one process share the built-in types, which are statics; the limits of how much work of one kind the
+//! machine bears at once; and counts of the process itself (its memory, its descriptors, tasks that were restarted
+//! after a panic). A server writes to the log through `tracing` and installs no subscriber, touches no signal handlers,
+//! no limits and no environment of the process.
 
 mod admin_socket;
 mod assemble;

@@ -1,4 +1,4 @@
-//! What lets others verify service account tokens (KEP-1393): where the keys are, and the keys.
+//! The documents with which others verify service account tokens (KEP-1393): the discovery document and the key set.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ fn key_text(key: &Value) -> String {
     ordered(&named.collect::<Vec<_>>())
 }
 
-/// Where the key set of a server is that clients reach at an address.
+/// Returns the URL of a server's key set from the address at which clients reach it.
 pub(crate) fn keys_url(address: &str) -> String {
     format!("https://{address}{KEYS}")
 }

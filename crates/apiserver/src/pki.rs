@@ -1,10 +1,10 @@
 //! The server's own certificates and keys: made at the first start, reused at the next, renewed while it runs.
 //!
-//! Authorities sign two certificates: the one the server shows and the administrator's. An authority is never replaced:
-//! a successor joins it long before its end, and both are trusted from then on. A file that is there but cannot be read
+//! Authorities sign two certificates: the serving one and the administrator's. An authority is never replaced: a
+//! successor joins it long before its end, and both are trusted from then on. A file that is there but cannot be read
 //! stops the start: replacing a key silently would cut off everyone who trusts it.
 //!
-//! Everything here is a function of the files and the time. A clock that was wrong when something was made does no harm
+//! Everything here is a function of the files and the time. A wrong clock at the making of a certificate does no harm
 //! once it is right: see [`making`].
 
 mod authority;
@@ -32,12 +32,12 @@ pub(crate) use files::Files;
 /// Tells the time; tests have a clock of their own.
 pub(crate) type Clock = Arc<dyn Fn() -> OffsetDateTime + Send + Sync>;
 
-/// What is left of a certificate's life when it is renewed.
+/// The remaining life of a certificate at which it is renewed.
 const RENEW_BEFORE: Duration = Duration::days(30);
-/// How soon files are looked at again when nothing says when.
+/// The interval after which files are looked at again when nothing says when.
 const SOON: Duration = Duration::minutes(1);
 
-/// What the serving certificate must be valid for.
+/// The names and addresses that the serving certificate must be valid for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) dns: Vec<String>,
@@ -54,13 +54,13 @@ pub(crate) struct Pair {
 /// Everything that the server makes for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pki {
-    /// All authorities, one after the other: whom to trust.
+    /// The certificates of all authorities, one after the other, for clients to trust.
     pub(crate) bundle: String,
     pub(crate) serving: Pair,
     pub(crate) admin: Pair,
     /// The key that signs service account tokens, as PEM.
     pub(crate) service_account: String,
-    /// When something of this is due to be made anew, if the clock goes on as it does.
+    /// The time at which the first of these is due to be renewed, if the clock goes on as it does.
     pub(crate) due: OffsetDateTime,
 }
 
@@ -98,7 +98,7 @@ impl Names {
         Self { dns, ips }
     }
 
-    /// Names by which operators say that the server is reached.
+    /// Adds the names by which operators say that clients reach the server.
     pub(crate) fn add(&mut self, host: Option<&str>, ip: Option<IpAddr>) {
         // A host may come with a port, and may be an address.
         let host = host.map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name));
@@ -134,7 +134,8 @@ fn hostname() -> Option<String> {
 }
 
 impl Pki {
-    /// When the serving certificate ends, in seconds of Unix time; never for one that cannot be read, which no client takes.
+    /// Returns the end of the serving certificate in seconds of Unix time; never for an unreadable one, which no client
+    /// takes.
     pub(crate) fn serving_ends(&self) -> i64 {
         let der = CertificateDer::from_pem_slice(self.serving.certificate.as_bytes()).ok();
         let ends = der.and_then(|der| {
@@ -146,7 +147,7 @@ impl Pki {
 }
 
 impl Pki {
-    /// Takes from a directory what is still good and makes the rest.
+    /// Reads the good files of a directory and makes the others.
     pub(crate) fn open(files: &Files, names: &Names, now: OffsetDateTime) -> Result<Self, PkiError> {
         let authorities = Authorities::open(files, now)?;
         let issuer = authorities.issuer(now);
@@ -194,7 +195,7 @@ fn is_good(certificate: &X509Certificate<'_>, issuer: &Authority, now: OffsetDat
     lasts && begins <= now.max(issuer.begins) && signer.is_some() && signer == issuer.id
 }
 
-/// When a certificate that is good has to be renewed.
+/// Returns the time at which a good certificate has to be renewed.
 fn renew_at(pair: &Pair, issuer: &Authority) -> Result<OffsetDateTime, PkiError> {
     let broken = |error: String| PkiError::Broken { path: "a certificate that was just made".to_owned(), error };
     let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).map_err(|error| broken(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Files that may change while the server runs: looked at from time to time, and read again when they are others.
+//! Files that may change while the server runs: checked every second, and read again when they have changed.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Hands the contents of a file to `apply` whenever it has changed, until the server ends. What `apply` does not like is
-/// said in the log, and the former contents stay in force.
+/// Hands the contents of a file to `apply` whenever it has changed, until the server ends. An error of `apply` is
+/// logged, and the former contents stay in force.
 pub(crate) fn follow<E: std::fmt::Display + Send>(
     tasks: &mut JoinSet<()>,
     path: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) fn follow<E: std::fmt::Display + Send>(
     });
 }
 
-/// What tells one state of a file from another without reading it.
+/// Returns inode, modification time and size: a file that has changed differs in one of them.
 async fn mark(path: &PathBuf) -> Option<(u64, i64, i64, u64)> {
     let state = |file: Metadata| (file.ino(), file.mtime(), file.mtime_nsec(), file.len());
     tokio::fs::metadata(path).await.ok().map(state)

@@ -18,12 +18,12 @@ use crate::assemble::{StartFailure, Told};
 use crate::authorities::of_clients;
 use crate::pki::{Clock, Files, Names, Pki};
 
-/// How often the clock is looked at, and how soon something that failed is tried again.
+/// The interval between looks at the clock, and before a failure is retried.
 const LOOK_AGAIN: Duration = Duration::minutes(1);
-/// What a clock may gain or lose between two looks without a word.
+/// The difference between clock and elapsed time that is not taken for a set clock.
 const STEP: Duration = Duration::seconds(30);
 
-/// The server's own certificates, and the files that tell of them.
+/// The server's own certificates, and the files for clients.
 pub(crate) struct Own {
     files: Files,
     names: Names,
@@ -32,7 +32,7 @@ pub(crate) struct Own {
     expiry: Expiry,
 }
 
-/// When the serving certificate ends that the server made for itself, in seconds of Unix time. Clones are the same.
+/// The end of the serving certificate that the server made for itself, in seconds of Unix time. Clones are the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Expiry(Arc<AtomicI64>);
 
@@ -64,7 +64,7 @@ impl HealthCheck for CertificateCheck {
     }
 }
 
-/// Where certificates are in use.
+/// The users of the certificates.
 pub(crate) struct Users {
     pub(crate) serving: Arc<Certificates>,
     /// Those whose client certificates count.
@@ -72,7 +72,7 @@ pub(crate) struct Users {
     pub(crate) resources: Catalog,
 }
 
-/// What a turn found to be new.
+/// The certificates that a turn renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Renewed {
     serving: bool,
@@ -86,7 +86,7 @@ impl Own {
         Self { files, names, told, current, expiry }
     }
 
-    /// When the serving certificate ends, always that of the newest one.
+    /// Returns the end of the serving certificate, always that of the newest one.
     pub(crate) fn expiry(&self) -> Expiry {
         self.expiry.clone()
     }
@@ -136,7 +136,7 @@ impl Own {
         });
     }
 
-    /// Makes anew what is due.
+    /// Renews the certificates that are due.
     fn turn(&mut self, now: OffsetDateTime) -> Result<Renewed, StartFailure> {
         let new = Pki::open(&self.files, &self.names, now)?;
         self.told.read_again();

@@ -27,15 +27,15 @@ pub(crate) struct Assembled {
     pub(crate) admin_socket: Option<AdminSocket>,
     pub(crate) at_rest: Option<AtRest>,
     pub(crate) control_plane: ControlPlane,
-    /// Keep what authorizers know in step with the store; they end with the server.
+    /// Tasks that keep the authorizers' data in step with the store; they end with the server.
     pub(crate) followers: JoinSet<()>,
     pub(crate) lost: Lost,
-    /// What goes on beside the requests.
+    /// Tasks that run beside the requests.
     pub(crate) upkeep: Upkeep,
     pub(crate) auditor: Option<Arc<Auditor>>,
     /// Directories that go with the server, if they do.
     pub(crate) data: Option<DataDir>,
-    /// Told when the disk of the store has failed.
+    /// Notified when the disk of the store has failed.
     pub(crate) disk_failed: Arc<Notify>,
     /// Its connections end with the value.
     pub(crate) front: Front,
@@ -46,11 +46,11 @@ pub(crate) struct Assembled {
 /// holds that up.
 pub(crate) struct Front(Option<Runtime>);
 
-/// Tells everybody to end when it goes: neither a start that fails nor a runtime that is shut down leaves a task behind.
+/// Ends all tasks when it is dropped: neither a start that fails nor a runtime that is shut down leaves a task behind.
 pub(crate) struct Ending(pub(crate) ShutdownTrigger);
 
 impl Assembled {
-    /// Serves until told to stop. `ready` is told once what every cluster has is there.
+    /// Serves until `stop` is done. Sends `ready` once the objects that every cluster has are there.
     pub(crate) async fn run(mut self, ready: watch::Sender<bool>, stop: impl Future<Output = ()>) {
         let disk_failed = self.disk_failed.clone();
         let stop = async move {

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use crate::assemble::{StartFailure, assemble};
+use crate::assemble::{StartFailure, assemble, check_files};
 use crate::running::Assembled;
 use crate::settings::{Settings, SettingsError};
 
-/// What is started: see [`Server::start`].
+/// A server, started by [`Server::start`].
 #[derive(Clone, Copy, Debug)]
 pub struct Server;
 
@@ -19,29 +19,29 @@ pub struct Server;
 #[derive(Debug)]
 pub struct Handle {
     about: About,
-    /// Tells when what every cluster has is there.
+    /// True once the objects that every cluster has are there.
     ready: watch::Receiver<bool>,
     /// Stops the server, sent to or dropped.
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
-/// Why a server cannot start.
+/// An error that keeps a server from starting.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct StartError(#[from] StartFailure);
 
-/// The server has ended: it was told to, its disk has failed, or it broke off; the log says which.
+/// The server has ended: it was stopped, its disk has failed, or it panicked; the log says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server has ended")]
 pub struct Ended;
 
-/// Where a server is, and how people reach it.
+/// The address of a server, and how people reach it.
 #[derive(Debug)]
 pub(crate) struct About {
     pub(crate) address: SocketAddr,
     pub(crate) url: String,
-    /// The objects, in words.
+    /// The place of the objects, in words.
     pub(crate) place: String,
     /// The administrator's, when the server has one of its own.
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -54,8 +54,14 @@ pub(crate) struct About {
 // === impl Server ===
 
 impl Server {
+    /// Reads all files that the settings name, as [`Server::start`] does, and starts nothing. The error is the first that
+    /// a start would end with.
+    pub fn check(settings: &Settings) -> Result<(), StartError> {
+        Ok(check_files(settings)?)
+    }
+
     /// Starts a server on the present runtime, which must have threads, time and I/O. When this returns, its port is
-    /// open and its own objects are being made; [`Handle::ready`] waits for those. What fails leaves nothing behind.
+    /// open and its own objects are being made; [`Handle::ready`] waits for those. An error leaves nothing behind.
     pub async fn start(settings: Settings) -> Result<Handle, StartError> {
         let settings = settings.checked().map_err(StartFailure::from)?;
         let (assembled, about) = assemble(settings).await?;
@@ -70,14 +76,14 @@ impl Handle {
         let (stop, stopped) = oneshot::channel();
         let (told, ready) = watch::channel(false);
         let stopped = async move {
-            // A handle that is gone has nobody left who could stop the server.
+            // Nobody can stop the server by a handle that is gone.
             let _ = stopped.await;
         };
         let task = tokio::spawn(assembled.run(told, stopped));
         Self { about, ready, stop: Some(stop), task }
     }
 
-    /// Waits until what every cluster has is there: its namespaces, services, roles. `/readyz` says so from then on.
+    /// Waits until the namespaces, services and roles of every cluster are there. `/readyz` succeeds from then on.
     pub async fn ready(&mut self) -> Result<(), Ended> {
         self.ready.wait_for(|ready| *ready).await.map(|_| ()).map_err(|_| Ended)
     }
@@ -92,7 +98,7 @@ impl Handle {
         }
     }
 
-    /// Begins to stop the server: requests in flight are answered, watches end, what was written is kept.
+    /// Begins to stop the server: requests in flight are answered, watches end, acknowledged writes are kept.
     /// [`Handle::ended`] waits for that.
     pub fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {
@@ -107,22 +113,22 @@ impl Handle {
         self.ended().await;
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.about.address
     }
 
-    /// Where clients of this machine reach it.
+    /// Returns the URL for clients of this machine.
     pub fn url(&self) -> &str {
         &self.about.url
     }
 
-    /// Where the objects are, for people.
+    /// Returns the place of the objects, for people.
     pub fn place(&self) -> &str {
         &self.about.place
     }
 
-    /// The administrator's kubeconfig. It is written again when certificates are renewed, and gone with an ephemeral
+    /// The administrator's kubeconfig. It is written again when certificates are renewed, and removed with an ephemeral
     /// server. `None` where client certificates are those of somebody else's authority.
     pub fn kubeconfig_path(&self) -> Option<&Path> {
         self.about.kubeconfig.as_deref()
@@ -134,7 +140,7 @@ impl Handle {
         std::fs::read_to_string(self.about.kubeconfig.as_deref().ok_or_else(none)?)
     }
 
-    /// The command that begins every example: kubectl with what it needs to reach this server.
+    /// The command that begins every example: kubectl with the flags to reach this server.
     pub fn kubectl(&self) -> &str {
         &self.about.kubectl
     }

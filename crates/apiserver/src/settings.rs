@@ -1,5 +1,5 @@
-//! What a server is told before it starts: plain values, one group a file. The program reads them from its flags, whoever
-//! embeds a server sets those that matter; the defaults are those of the flags.
+//! The settings of a server: plain values, one group a file. The program reads them from its flags, an embedding
+//! process sets those that matter; the defaults are those of the flags.
 
 mod admission;
 mod api_enablement;
@@ -42,12 +42,12 @@ pub struct Settings {
     pub debugging: Debugging,
     pub storage: Storage,
     pub serving: Serving,
-    pub auditing: binnacle_audit::Options,
+    pub auditing: binnacle_audit::AuditOptions,
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub api_enablement: ApiEnablement,
     pub admission: Admission,
-    /// Which metrics are shown, and with which values of their labels.
+    /// The metrics that are shown, and the values of their labels.
     pub exposed_metrics: ExposedOptions,
     pub misc: Misc,
     pub host: Host,
@@ -58,7 +58,7 @@ pub struct Settings {
 pub enum SettingsError {
     #[error("service IP family {} must match public address family {}", go_quote(.range), go_quote(.advertised))]
     Families { range: String, advertised: String },
-    /// Something is to be served that the emulated version does not have.
+    /// An API is to be served that the emulated version does not have.
     #[error(transparent)]
     Emulation(#[from] EmulationError),
 }
@@ -85,7 +85,7 @@ impl Settings {
         self
     }
 
-    /// Which features are on, and which version of Kubernetes the server acts as.
+    /// Sets the features that are on, and the version of Kubernetes that the server acts as.
     #[must_use]
     pub fn gates(mut self, gates: Gates) -> Self {
         self.generic.gates = gates;
@@ -107,12 +107,12 @@ impl Settings {
     pub fn checked(mut self) -> Result<Self, SettingsError> {
         self.check_families()?;
         self.served()?;
-        // Who may do everything must be somebody.
+        // Anonymous requests are refused where every user may do everything.
         self.authentication.anonymous &= !self.authorization.allows_everything();
         Ok(self)
     }
 
-    /// The gates of the server and what it allows.
+    /// Returns the gates of the server and its permissions.
     pub fn features(&self) -> Features {
         Features { gates: self.generic.gates.clone(), allow_privileged: self.misc.allow_privileged }
     }

@@ -1,5 +1,5 @@
-//! The signer of service account tokens, and the keys by which they are verified: a key of a file, the server's own, or another
-//! process.
+//! The signer of service account tokens, and the keys by which they are verified: a key of a file, the server's own, or
+//! another process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::settings;
 
 /// The shortest life that tokens may be asked for.
 const MIN_SECONDS: i64 = 600;
-/// How long a discovered key set is good whose keys stay.
+/// The maximum age in seconds of a discovered key set whose keys never change.
 const MAX_AGE: u64 = 3600;
 
-/// Why no signer can be used.
+/// An error of a signer that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SigningError {
     #[error("while setting up external-jwt-signer: {0}")]
@@ -41,7 +41,7 @@ pub(crate) trait PublishedKeys: TokenKeys {
     /// With their generation.
     fn published(&self) -> (u64, Vec<PublicKey>);
 
-    /// For how many seconds they are good.
+    /// The seconds for which they are good.
     fn max_age(&self) -> u64;
 }
 
@@ -147,7 +147,7 @@ impl Signing {
         Self { signer: Arc::new(key), keys: Arc::new(FixedKeys(verifying)), longest: None }
     }
 
-    /// How tokens are made, as the flags want.
+    /// Returns the issuer of tokens, as the flags want it.
     pub(crate) fn issuer(&self, flags: &settings::Authentication) -> TokenIssuer {
         let of = &flags.service_accounts;
         let max_seconds = match (seconds(of.max_expiration), self.longest) {

@@ -11,16 +11,16 @@ use tokio::net::TcpStream;
 
 use crate::settings::{Etcd, Storage};
 
-/// How long an etcd may take to say that it is none. What takes longer is an etcd that is slow or not there yet.
+/// The time in which a stand-in answers. A server that takes longer is an etcd that is slow or not there yet.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why a stand-in cannot be used.
+/// An error of a stand-in that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the etcd at {0} is a stand-in that keeps nothing: it cannot be one of several, nor stand beside other stores")]
 pub(crate) struct StandInError(String);
 
-/// Takes the stand-in that is named as etcd for what it is. Only one of this machine that speaks plain HTTP is asked, by a
-/// request that etcd answers with "not found"; nothing is concluded from addresses or ports.
+/// Replaces a stand-in that is named as etcd by memory. Only a server of this machine that speaks plain HTTP is asked,
+/// by a request that etcd answers with "not found"; nothing is concluded from addresses or ports.
 pub(crate) async fn settle(storage: &mut Storage) -> Result<(), StandInError> {
     let Some(etcd) = &storage.etcd else { return Ok(()) };
     let Some((server, address)) = etcd.servers.iter().find_map(|server| Some((server, local(server)?))) else {
@@ -40,7 +40,7 @@ pub(crate) async fn settle(storage: &mut Storage) -> Result<(), StandInError> {
     Ok(())
 }
 
-/// True when everything is to be kept at this one server.
+/// True when this is the only server of the settings.
 fn is_alone(etcd: &Etcd, server: &str) -> bool {
     etcd.servers.len() == 1 && etcd.overrides.values().flatten().all(|other| other == server)
 }
@@ -59,7 +59,7 @@ async fn is_stand_in(address: &str) -> io::Result<bool> {
     let request = format!("GET {PATH} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
-    // Room for a head with more in it than the stand-in's own; what is longer is none.
+    // Room for a longer head than the stand-in's own; a longer answer is another server's.
     stream.take(4096).read_to_end(&mut answer).await?;
     let answer = String::from_utf8_lossy(&answer);
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return Ok(false) };

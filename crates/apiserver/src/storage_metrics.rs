@@ -1,5 +1,5 @@
-//! The metric families of kube-apiserver for lists, caches and leases: read from what each resource has counted when
-//! somebody asks.
+//! The metric families of kube-apiserver for lists, caches and leases: read at each scrape from the counts of the
+//! resources.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Gauge, GaugeVec, IntCounterVec, Opts, Registry};
 
-/// resourceVersions are told by these digits, which a float can hold.
+/// The metric has these last digits of resourceVersions, which a float can hold.
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
 const WAITS: (&str, &str) = (
     "apiserver_watch_cache_read_wait_seconds",
@@ -46,7 +46,7 @@ struct Told {
     of: Arc<Collection>,
 }
 
-/// What was sent to the watches of one version.
+/// Statistics of the watches of one version.
 struct Version {
     /// Group, version and resource.
     labels: [String; 3],
@@ -57,7 +57,7 @@ struct Version {
 struct Families {
     collections: Vec<Told>,
     versions: Vec<Version>,
-    /// Made anew whenever somebody asks.
+    /// Set again for each scrape.
     sent: IntCounterVec,
     cached: [IntCounterVec; 3],
     stored: [IntCounterVec; 4],
@@ -66,7 +66,7 @@ struct Families {
     undecodable: IntCounterVec,
     version: GaugeVec,
     capacity: GaugeVec,
-    /// What the histograms are described by; they are written out by hand.
+    /// The descriptions of the histograms, which are written out by hand.
     described: [Gauge; 4],
 }
 
@@ -203,7 +203,7 @@ impl Families {
         if undecodable > 0 {
             self.undecodable.with_label_values(&labels).inc_by(undecodable);
         }
-        // A cache that nobody has asked for does nothing.
+        // A cache without readers does nothing.
         if stats.initializations == 0 {
             return;
         }

@@ -11,8 +11,8 @@ use binnacle_registry::{ROOT, StorageOptions};
 use binnacle_resources::key_prefixes;
 use binnacle_server::Health;
 use binnacle_store::{Store, prefix_range, unfinished_migration_key};
-use binnacle_store_embedded::{EmbeddedStore, Options as EmbeddedOptions};
-use binnacle_store_etcd::{EtcdStore, KeyOwner, Metrics, Options as EtcdOptions, TlsPaths};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
+use binnacle_store_etcd::{EtcdOptions, EtcdStore, KeyOwner, Metrics, TlsPaths};
 use prometheus::Registry;
 use tokio::sync::Notify;
 
@@ -36,7 +36,7 @@ pub(crate) enum Stores {
 }
 
 pub(crate) struct Clusters {
-    /// The first one holds whatever is not said to be elsewhere.
+    /// The first one has all resources without an override.
     stores: Vec<Arc<EtcdStore>>,
     /// By place in `stores`.
     overrides: HashMap<GroupResource, usize>,
@@ -103,7 +103,7 @@ impl Stores {
         }
     }
 
-    /// What the resources are told.
+    /// Returns the storage options of the resources.
     pub(crate) fn options(&self, storage: &Storage, features: &Arc<Features>) -> StorageOptions {
         let (root, overrides) = match self {
             Self::Embedded { .. } => (ROOT.to_owned(), HashMap::new()),
@@ -131,7 +131,7 @@ impl Stores {
         }
     }
 
-    /// Which of [`Stores::all`] holds a resource.
+    /// Returns the index in [`Stores::all`] of a resource's store.
     pub(crate) fn place_of(&self, resource: &GroupResource) -> usize {
         match self {
             Self::Embedded { .. } => 0,
@@ -158,7 +158,7 @@ impl Stores {
         matches!(self, Self::Etcd(_))
     }
 
-    /// Where the objects are, for the greeting.
+    /// Returns the place of the objects, for the greeting.
     pub(crate) fn place(&self) -> String {
         match self {
             Self::Embedded { .. } => String::new(),
@@ -199,7 +199,7 @@ impl Stores {
     }
 }
 
-/// Nothing may be written on top of what a failing disk may or may not hold. The next start reads what is there.
+/// Ends the server or the process, since a failing disk may lack what was written; the next start reads it.
 fn disk_failed(then: DiskFailure, failed: &Notify, why: &str) {
     match then {
         DiskFailure::StopServer => {

@@ -1,4 +1,4 @@
-//! Servers inside of a process that is not the program: several at once, each with settings of its own.
+//! Servers embedded in another program: several at once, each with settings of its own.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -68,7 +68,7 @@ async fn two_servers_share_a_process() {
         assert_eq!(status, 201, "{made}");
         assert_eq!(made.pointer(group).and_then(Value::as_str), kept);
     }
-    // What the servers allow.
+    // Privileged containers: the first server allows them, the second does not.
     assert_eq!(create(&mut first, "privileged", true).await.0, 201);
     let (status, refused) = create(&mut second, "privileged", true).await;
     assert_eq!(status, 422, "{refused}");
@@ -81,7 +81,7 @@ async fn two_servers_share_a_process() {
     assert!(!kubeconfig.exists());
     assert_eq!(second.get(&format!("{DEPLOYMENTS}/plain")).await.unwrap().status, 200);
 
-    // The directory is free for the next server, which has what this one had.
+    // The directory is free for the next server, which has the objects of this one.
     let address = lasting.address();
     lasting.stop().await;
     drop(TcpListener::bind(address).unwrap());
@@ -117,7 +117,7 @@ async fn a_start_that_fails_leaves_nothing_behind() {
     Server::start(Settings::in_directory(&directory)).await.unwrap().stop().await;
 }
 
-/// Tasks hold what a server was made of: caches, connections, the store.
+/// Tasks hold the parts of a server: caches, connections, the store.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_stopped_leaves_no_task_behind() {
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();

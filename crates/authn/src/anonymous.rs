@@ -1,4 +1,4 @@
-//! Everyone who brings no credential at all.
+//! Authentication of requests without any credential.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use binnacle_request::{BoxFuture, User};
 
 use crate::{Authenticated, Authenticator, AuthnError, Credentials};
 
-/// Says `system:anonymous` of every request, or of those for some paths; comes last, after all others had no opinion.
+/// Authenticates requests, all or those for some paths, as `system:anonymous`. Must be the last authenticator.
 pub struct Anonymous {
     user: Arc<User>,
     /// Exactly these paths; all when there are none.
@@ -14,12 +14,12 @@ pub struct Anonymous {
 }
 
 impl Anonymous {
-    /// Whatever is asked for.
+    /// Accepts every path.
     pub fn new() -> Self {
         Self::for_paths(Vec::new())
     }
 
-    /// Only for these paths; for all if there are none (KEP-4633).
+    /// Accepts only these paths; all if there are none (KEP-4633).
     pub fn for_paths(paths: Vec<String>) -> Self {
         Self { user: Arc::new(User::new(User::ANONYMOUS, &[User::UNAUTHENTICATED])), paths }
     }

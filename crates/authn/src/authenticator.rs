@@ -1,4 +1,4 @@
-//! What every authenticator implements: for requests, and for tokens alone.
+//! The traits of authenticators: for requests, and for tokens alone.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use binnacle_meta::{Text, aggregate};
 use binnacle_request::{BoxFuture, ConnectionInfo, User};
 use http::HeaderMap;
 
-/// What a request brings to prove who sent it.
+/// The parts of a request that can prove who sent it.
 #[derive(Clone, Copy)]
 pub struct Credentials<'a> {
     pub headers: &'a HeaderMap,
     pub connection: &'a ConnectionInfo,
-    /// The path asked for, which anonymous access may depend on.
+    /// The path of the request, on which anonymous access may depend.
     pub path: &'a str,
-    /// Whom a credential must be made for, one of these; without any, that is not asked.
+    /// The accepted audiences: a credential must be made for one of them; any credential is accepted if there are none.
     pub audiences: &'a [Text],
 }
 
-/// Finds out who is calling.
+/// Authenticates requests.
 pub trait Authenticator: Send + Sync {
     /// `None` when the request carries no credential of this kind; an error when it carries a bad one.
     fn authenticate<'a>(
@@ -26,9 +26,9 @@ pub trait Authenticator: Send + Sync {
     ) -> BoxFuture<'a, Result<Option<Authenticated>, AuthnError>>;
 }
 
-/// Finds out whose token something is.
+/// Authenticates tokens.
 pub trait TokenAuthenticator: Send + Sync {
-    /// `None` when the token is of another kind; an error when it is of this kind, but not good. `audiences` as in
+    /// `None` when the token is of another kind; an error when it is of this kind, but invalid. `audiences` as in
     /// [`Credentials`].
     fn authenticate_token<'a>(
         &'a self,
@@ -47,18 +47,19 @@ impl<T: TokenAuthenticator + ?Sized> TokenAuthenticator for Arc<T> {
     }
 }
 
-/// Somebody whose credential was accepted.
+/// A user whose credential was accepted, and what the credential is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     pub user: Arc<User>,
-    /// For which of the audiences that were asked for; empty when the credential is for none in particular.
+    /// The requested audiences that the credential is good for; empty if it is not limited to audiences.
     pub audiences: Vec<Text>,
     pub notes: Notes,
-    /// Whether it depends on objects that may go away at any time: good for this request, not for the next.
+    /// True when the outcome depends on objects that may be deleted at any time, so that it holds for this request
+    /// only.
     pub live: bool,
 }
 
-/// What is to be said about the use of a credential.
+/// Warnings and audit annotations about the use of a credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// Texts for `Warning` headers.
@@ -67,20 +68,19 @@ pub struct Notes {
     pub annotations: Vec<(Text, Text)>,
 }
 
-/// Why a credential was not accepted. The caller only ever sees `Unauthorized`; this is for the log, and for whoever may
-/// review tokens.
+/// The reason why a credential was not accepted, for the log and for TokenReviews. The caller only ever sees
+/// `Unauthorized`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AuthnError(pub String);
 
 impl Authenticated {
-    /// By a credential that has nothing to do with audiences.
+    /// A user with a credential that is not limited to audiences.
     pub fn new(user: Arc<User>) -> Self {
         Self { user, audiences: Vec::new(), notes: Notes::default(), live: false }
     }
 
-    /// By a token that is good for the server, whatever it is called: `own` are the server's names, of which `wanted` must
-    /// have one.
+    /// Returns a user whose token is good for all audiences of the server, `own`; `None` if `wanted` has only others.
     pub(crate) fn for_any_audience(user: Arc<User>, own: &[Text], wanted: &[Text]) -> Option<Self> {
         let audiences = intersection(own, wanted);
         (wanted.is_empty() || !audiences.is_empty()).then(|| Self { audiences, ..Self::new(user) })
@@ -92,18 +92,19 @@ impl AuthnError {
         Self(why.into())
     }
 
-    /// Several as one: each is told once, in order.
+    /// Joins several errors into one: each text is kept once, in order.
     pub(crate) fn all(errors: &[String]) -> Option<Self> {
         (!errors.is_empty()).then(|| Self(aggregate(errors)))
     }
 }
 
-/// Those of the first that are also in the second.
+/// Returns the texts of `first` that are also in `second`.
 pub(crate) fn intersection(first: &[Text], second: &[Text]) -> Vec<Text> {
     first.iter().filter(|text| second.contains(text)).cloned().collect()
 }
 
-/// Adds `system:authenticated`, unless the credential itself already says what the caller is.
+/// Adds the group `system:authenticated`, unless the user is anonymous or already in this group or
+/// `system:unauthenticated`.
 pub(crate) fn authenticated(mut user: User) -> Arc<User> {
     if user.name != User::ANONYMOUS && !user.is_in(User::AUTHENTICATED) && !user.is_in(User::UNAUTHENTICATED) {
         user.groups.push(Text::new_static(User::AUTHENTICATED));

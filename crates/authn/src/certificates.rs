@@ -1,7 +1,7 @@
-//! Client certificates as such: whether an authority that counts has signed one, and what its subject says.
+//! Verification of client certificates by trusted authorities, and the users in their subjects.
 //!
-//! The TLS handshake only proves that the client holds the key; whether the certificate says anything is decided here, so
-//! that a certificate of an unknown authority is a 401 and not a broken connection, as with kube-apiserver.
+//! The TLS handshake only proves that the client holds the key. The certificate itself is verified here, so that one of
+//! an unknown authority causes a 401 and not a broken connection, as with kube-apiserver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,9 +29,9 @@ use crate::authenticator::authenticated;
 
 /// The attribute of a subject that carries a user's UID (KEP-4328 registered the arc for Kubernetes).
 const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
-/// The key of `extra` under which the certificate's fingerprint travels.
+/// The key of `extra` for the certificate's fingerprint.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// How long a chain that did not convince is not looked at again: it may become valid.
+/// The time for which a chain that failed verification is not verified again: it may become valid.
 const FAILURE_LIFE: Duration = Duration::from_secs(60);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -46,11 +46,11 @@ struct Current {
     verifier: Arc<dyn ClientCertVerifier>,
     /// For certificates of version 1, which the verifier does not read.
     authorities: Vec<CertificateDer<'static>>,
-    /// Unlike an address never used again, also after the authorities were replaced.
+    /// Unlike an address, never reused after the authorities were replaced.
     id: u64,
 }
 
-/// Why a file of authorities cannot be used.
+/// Errors of a file of authorities.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthoritiesError {
     #[error("{}", read_error(path, error))]
@@ -64,12 +64,12 @@ pub enum AuthoritiesError {
 /// A certificate that one of the authorities has signed.
 pub(crate) struct Leaf {
     pub(crate) common_name: Text,
-    /// Nobody without a common name; an error where the subject cannot be understood.
+    /// `None` without a common name; an error if the subject is invalid.
     pub(crate) user: Result<Option<Arc<User>>, AuthnError>,
     pub(crate) not_after: SystemTime,
 }
 
-/// What was found out about the chain of a connection, by authorities.
+/// The outcomes of verifying a connection's chain, by authorities.
 #[derive(Default)]
 struct Chains(Mutex<Vec<Judged>>);
 
@@ -86,30 +86,30 @@ impl Authorities {
         Self::from_pem(&shown, &pem)
     }
 
-    /// The certificates of a bundle; `path` is for messages.
+    /// Reads the authorities of a bundle; `path` is for messages.
     pub fn from_pem(path: &str, pem: &[u8]) -> Result<Self, AuthoritiesError> {
         Ok(Self { path: path.to_owned(), current: ArcSwap::from_pointee(Current::from_pem(path, pem)?) })
     }
 
-    /// Trusts these from now on, and no longer those before. With an error, nothing changes.
+    /// Replaces the trusted authorities. On an error, nothing changes.
     pub fn replace(&self, pem: &[u8]) -> Result<(), AuthoritiesError> {
         self.current.store(Arc::new(Current::from_pem(&self.path, pem)?));
         Ok(())
     }
 
-    /// The names of the authorities, which clients are told to choose a certificate by.
+    /// Returns the names of the authorities, which are sent to clients for their choice of a certificate.
     pub fn names(&self) -> Vec<DistinguishedName> {
         self.current.load().verifier.root_hint_subjects().to_vec()
     }
 
-    /// Until when the certificate of a connection is valid, whoever has signed it.
+    /// Returns the time until which the certificate of a connection is valid, even if no authority has signed it.
     pub(crate) fn not_after(connection: &ConnectionInfo) -> Option<SystemTime> {
         let leaf = parse(connection.peer_certificates.first()?).ok()?;
         Some(not_after(&leaf))
     }
 
-    /// The certificate of a connection, if it has one; an error when nobody who counts has signed it. A chain is verified
-    /// once for a connection, for as long as it is valid.
+    /// Returns the certificate of a connection, if it has one; an error when no trusted authority has signed it. The
+    /// outcome is kept with the connection as long as the chain is valid.
     pub(crate) fn verify(&self, connection: &ConnectionInfo) -> Result<Option<Arc<Leaf>>, AuthnError> {
         let Some((leaf, intermediates)) = connection.peer_certificates.split_first() else { return Ok(None) };
         let current = self.current.load();
@@ -127,7 +127,7 @@ impl Authorities {
             Ok((leaf, not_after)) => (Ok(Arc::new(leaf)), not_after),
             Err(error) => (Err(error), now + FAILURE_LIFE),
         };
-        // Authorities that were replaced are not asked again.
+        // Outcomes of replaced authorities are dropped.
         judged.retain(|judged| judged.by != current.id && now <= judged.until);
         judged.truncate(8);
         judged.push(Judged { by: current.id, until, outcome: outcome.clone() });
@@ -154,7 +154,7 @@ impl Current {
         Ok(Self { verifier, authorities: kept, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) })
     }
 
-    /// What the leaf says, and until when the chain is valid.
+    /// Verifies a chain, and returns the leaf's contents and the time until which the chain is valid.
     fn judge(
         &self,
         leaf: &CertificateDer<'_>,
@@ -202,7 +202,7 @@ fn subject(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Leaf 
     Leaf { common_name, user, not_after: not_after(certificate) }
 }
 
-/// Who the subject is; nobody without a common name.
+/// Returns the user that the subject names; `None` without a common name.
 fn user(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Result<Option<User>, AuthnError> {
     let mut name = Text::default();
     let mut groups = Vec::new();
@@ -212,7 +212,7 @@ fn user(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Result<O
         if *kind != OID_X509_COMMON_NAME && *kind != OID_X509_ORGANIZATION_NAME && *kind != UID {
             continue;
         }
-        // Guessing at an encoding would guess at an identity.
+        // Guessing an encoding would be guessing an identity.
         let value = attribute.as_str().map_err(|error| {
             AuthnError(format!("unable to parse the subject of {}: {error}", identifier(certificate)))
         })?;
@@ -236,7 +236,7 @@ fn user(certificate: &X509Certificate<'_>, der: &CertificateDer<'_>) -> Result<O
     Ok(Some(User { name, uid, groups, extra }))
 }
 
-/// How the log names a certificate.
+/// The name of a certificate in log messages.
 fn identifier(certificate: &X509Certificate<'_>) -> String {
     use x509_parser::extensions::ParsedExtension;
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":");

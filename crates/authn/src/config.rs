@@ -1,4 +1,4 @@
-//! Whose tokens are good and who may come without any, as the file of `--authentication-config` says.
+//! Trusted token issuers and anonymous access, as the file of `--authentication-config` configures them.
 
 mod read;
 #[cfg(test)]
@@ -9,7 +9,7 @@ use binnacle_meta::{FieldErrors, aggregate};
 
 use crate::oidc::Rules;
 
-/// Why a configuration cannot be used, in kube-apiserver's words.
+/// Errors of a configuration, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("{0}")]
@@ -21,17 +21,17 @@ pub enum ConfigError {
 /// `AuthenticationConfiguration`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuthenticationConfig {
-    /// The first whose issuer a token names decides about it.
+    /// The first entry whose issuer a token names authenticates it.
     pub jwt: Vec<JwtAuthenticator>,
-    /// `None` where the flag decides.
+    /// `None` if the flag decides.
     pub anonymous: Option<AnonymousConfig>,
 }
 
-/// Who may come without a credential.
+/// The requests that are accepted without a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnonymousConfig {
     pub enabled: bool,
-    /// Only for exactly these paths; for all if there are none.
+    /// Exactly the paths that are accepted; all if there are none.
     pub paths: Vec<String>,
 }
 
@@ -48,14 +48,14 @@ pub struct JwtAuthenticator {
 pub struct Issuer {
     /// An https URL, exactly as tokens name it.
     pub url: String,
-    /// Where the discovery document is, if not below `url`; empty otherwise.
+    /// The URL of the discovery document, if it is not below `url`; empty otherwise.
     pub discovery_url: String,
     /// PEM text of the authorities for the provider; those of the system if empty.
     pub certificate_authority: String,
-    /// Whom tokens must be made for: one of these.
+    /// A token must be made for one of these audiences.
     pub audiences: Vec<String>,
     pub audience_match_policy: String,
-    /// The way to the provider; empty for the direct one.
+    /// The network through which the provider is reached; empty for direct connections.
     pub egress_selector_type: String,
 }
 
@@ -68,7 +68,7 @@ pub struct ClaimValidationRule {
     pub message: String,
 }
 
-/// How claims make a user. What is empty is not there.
+/// The mappings from claims to a user. Empty ones are not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimMappings {
     pub username: PrefixedClaimOrExpression,
@@ -80,7 +80,7 @@ pub struct ClaimMappings {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrefixedClaimOrExpression {
     pub claim: String,
-    /// Must be said for a claim, even if it is empty.
+    /// Required beside `claim`, even if it is empty.
     pub prefix: Option<String>,
     pub expression: String,
 }
@@ -111,17 +111,18 @@ pub struct Checked {
 }
 
 impl AuthenticationConfig {
-    /// Reads a file's contents. Whether they make sense is for [`AuthenticationConfig::check`] to say.
+    /// Parses a file's contents; [`AuthenticationConfig::check`] validates them.
     pub fn parse(text: &[u8]) -> Result<Self, ConfigError> {
         read::parse(text)
     }
 
-    /// `disallowed` are issuers whose tokens something else knows: those of service accounts.
+    /// Validates the configuration and compiles its expressions. `disallowed` are the issuers of service account
+    /// tokens, which another authenticator accepts.
     pub fn check(self, disallowed: &[String]) -> Result<Checked, ConfigError> {
         self.check_all(disallowed, FieldErrors::new())
     }
 
-    /// As a file that takes the place of another: who may come without a credential cannot change.
+    /// Checks a file that replaces another: its anonymous access must be the same.
     pub(crate) fn check_again(
         self,
         disallowed: &[String],
@@ -142,7 +143,7 @@ impl AuthenticationConfig {
 }
 
 impl Checked {
-    /// Who may come without a credential, where that is said.
+    /// The configuration of anonymous access, if there is one.
     pub fn anonymous(&self) -> Option<&AnonymousConfig> {
         self.config.anonymous.as_ref()
     }

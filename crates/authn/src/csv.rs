@@ -1,6 +1,6 @@
 //! Comma-separated values as Go's `encoding/csv` reads them, with its messages.
 
-/// What is wrong, and where (counted from 1; columns in bytes).
+/// An error of syntax, and its position (counted from 1; columns in bytes).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CsvError {
     #[error("parse error on line {line}, column {column}: bare \" in non-quoted field")]
@@ -9,12 +9,12 @@ pub(crate) enum CsvError {
     Quote { start: usize, line: usize, column: usize },
 }
 
-/// A record that began on an earlier line says so.
+/// Returns the prefix of the message for a record that began on an earlier line.
 fn started(start: usize, line: usize) -> String {
     if start == line { String::new() } else { format!("record on line {start}; ") }
 }
 
-/// Splits a file into records; empty lines are none. Text that is not UTF-8 is kept as well as it can be.
+/// Splits a file into records, without empty lines. Bytes that are not UTF-8 are replaced.
 pub(crate) fn records(file: &[u8]) -> Result<Vec<Vec<String>>, CsvError> {
     let text = String::from_utf8_lossy(file).replace("\r\n", "\n");
     let mut lines = text.split_inclusive('\n').enumerate().map(|(at, line)| (at + 1, line));

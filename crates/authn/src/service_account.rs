@@ -1,6 +1,5 @@
-//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and the older ones that live in
-//! secrets. A signature is checked once per token; that the account and what the token is bound to still exist is checked
-//! with every use.
+//! Service account tokens: those bound to a time, an audience and an object (KEP-1205), and legacy ones in secrets. A
+//! signature is verified once per token; the existence of the account and the bound object is checked at every use.
 
 mod bound;
 mod claims;
@@ -31,31 +30,31 @@ use claims::Verified;
 /// The issuer of tokens in secrets.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 const PREFIX: &str = "system:serviceaccount:";
-/// How many tokens are remembered by which signature they have.
+/// The number of tokens whose signature is remembered as verified.
 const REMEMBERED: usize = 8192;
 
-/// What decides about service account tokens.
+/// Authenticates service account tokens.
 pub struct ServiceAccountTokens {
     options: ServiceAccountOptions,
     objects: Arc<dyn BoundObjects>,
     metrics: ServiceAccountMetrics,
-    /// By digest.
+    /// By the digest of the token.
     verified: Mutex<Recent<[u8; 32], VerifiedBy>>,
 }
 
-/// The generation of the keys by which a signature was found good, and the claims.
+/// The generation of the keys that verified a signature, and the claims.
 type VerifiedBy = (u64, Arc<Verified>);
 
-/// What flags say about service account tokens.
+/// The values of the flags for service account tokens.
 #[derive(Clone)]
 pub struct ServiceAccountOptions {
-    /// `--service-account-issuer`: all that are accepted.
+    /// `--service-account-issuer`: all accepted issuers.
     pub issuers: Vec<Text>,
-    /// `--service-account-key-file`, or what another process signs by.
+    /// `--service-account-key-file`, or the keys of another process that signs.
     pub keys: Arc<dyn TokenKeys>,
     /// `--api-audiences`.
     pub audiences: Vec<Text>,
-    /// `--service-account-lookup`: whether tokens in secrets must still be there.
+    /// `--service-account-lookup`: true when the secrets of legacy tokens must still exist.
     pub lookup: bool,
 }
 
@@ -70,7 +69,7 @@ impl ServiceAccountTokens {
         let mut notes = Notes::default();
         let own = &self.options.audiences;
         let token_audiences = if claims.audiences.is_empty() {
-            // Only old tokens are for nobody in particular.
+            // Only legacy tokens have no audience.
             notes.annotations.push(("authentication.k8s.io/legacy-token".into(), claims.subject.clone()));
             self.metrics.legacy.inc();
             own
@@ -93,7 +92,7 @@ impl ServiceAccountTokens {
         Ok(Some(Authenticated { user, audiences, notes, live: true }))
     }
 
-    /// The claims of a token that one of our keys has signed; `None` when it says itself that somebody else made it.
+    /// Returns the claims of a token that one of our keys has signed; `None` when the token names another issuer.
     async fn verified(&self, token: &str) -> Result<Option<Arc<Verified>>, AuthnError> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some((generation, known)) = self.verified.lock().get(&digest)
@@ -136,19 +135,19 @@ impl TokenAuthenticator for ServiceAccountTokens {
     }
 }
 
-/// The user name of a service account.
+/// Returns the user name of a service account.
 pub fn username(namespace: &str, name: &str) -> Text {
     format!("{PREFIX}{namespace}:{name}").into()
 }
 
-/// Namespace and name of the service account that a user name is of, if it is one.
+/// Returns the namespace and name of the service account with this user name; `None` for other users.
 pub fn split_username(username: &str) -> Option<(&str, &str)> {
     let (namespace, name) = username.strip_prefix(PREFIX)?.split_once(':')?;
     let valid = dns1123_label(namespace).is_empty() && dns1123_subdomain(name).is_empty();
     valid.then_some((namespace, name))
 }
 
-/// The groups of all service accounts, and of those in one namespace.
+/// Returns the groups of all service accounts, and of those in one namespace.
 pub fn groups(namespace: &str) -> Vec<Text> {
     vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()]
 }
@@ -157,7 +156,7 @@ fn user_of(namespace: &str, name: &str, uid: &str) -> User {
     User { name: username(namespace, name), uid: uid.into(), groups: groups(namespace), ..User::default() }
 }
 
-/// Seconds since the epoch.
+/// Returns the seconds since the epoch.
 pub(crate) fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }

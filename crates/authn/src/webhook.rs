@@ -1,4 +1,5 @@
-//! Tokens that another server knows: it is sent a TokenReview. Its answers are worth a [`crate::TokenCache`].
+//! Authentication of tokens by another server, with TokenReviews. The outcomes should be kept in a
+//! [`crate::TokenCache`].
 
 use std::time::Duration;
 
@@ -13,12 +14,12 @@ use crate::{Authenticated, AuthnError, TokenAuthenticator};
 /// The first pause before a call is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// How the server is asked.
+/// The options of the requests.
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
     /// `--authentication-token-webhook-version`.
     pub version: WebhookVersion,
-    /// `--api-audiences`: for whom a token counts about which the server says nothing.
+    /// `--api-audiences`: the audiences of a token whose review names none.
     pub audiences: Vec<Text>,
 }
 
@@ -29,7 +30,7 @@ pub enum WebhookVersion {
     V1beta1,
 }
 
-/// Asks another server.
+/// Authenticates tokens by TokenReviews.
 pub struct WebhookTokens {
     client: Client,
     backoff: Backoff,
@@ -41,7 +42,7 @@ impl WebhookTokens {
         Self { client, backoff: Backoff::starting_at(RETRY), options }
     }
 
-    /// With another way of trying again.
+    /// Replaces the backoff of retries.
     #[must_use]
     pub fn with_backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }

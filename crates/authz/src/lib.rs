@@ -1,7 +1,7 @@
-//! May they do it: one file per authorizer, and their union.
+//! Authorization of requests: one file per authorizer, and their union.
 //!
-//! Whatever no authorizer allows is refused. An authorizer that cannot tell says so with an error, which allows nothing.
-//! Knows nothing of HTTP and of where roles and pods are stored: whoever does puts them in.
+//! A request that no authorizer allows is refused. An authorizer that cannot decide returns an error, which allows
+//! nothing. Independent of HTTP and of the storage of roles and pods, which callers add.
 
 mod abac;
 mod always;

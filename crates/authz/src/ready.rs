@@ -1,13 +1,13 @@
-//! Whether what an authorizer looks at has been read from the store.
+//! Readiness of an authorizer, whose objects are read from the store first.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long a request that comes before everything was read waits for that.
+/// The longest time that a request waits for the objects.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Counts the parts that have still to be read.
+/// Counts the parts that are not yet read.
 pub struct Ready {
     missing: watch::Sender<usize>,
 }
@@ -17,12 +17,12 @@ impl Ready {
         Self { missing: watch::Sender::new(parts) }
     }
 
-    /// One part has been read for the first time.
+    /// Records that one part was read for the first time.
     pub fn part(&self) {
         self.missing.send_modify(|missing| *missing = missing.saturating_sub(1));
     }
 
-    /// Everything has been read.
+    /// Records that everything was read.
     pub fn all(&self) {
         self.missing.send_replace(0);
     }
@@ -31,7 +31,7 @@ impl Ready {
         *self.missing.borrow() == 0
     }
 
-    /// Waits a limited time for the rest; whether it came.
+    /// Waits a limited time for the rest; returns true if it came.
     pub async fn wait(&self) -> bool {
         if self.is_ready() {
             return true;

@@ -1,4 +1,4 @@
-//! Whether a data directory or a backup is whole.
+//! Integrity checks of data directories and backups.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,10 @@ use crate::backup::examine;
 use crate::place::store_dir;
 use crate::text;
 
-/// What was checked.
+/// The result of a check.
 pub(crate) enum Report {
     Directory(Checked),
-    /// Frames, first and newest revision of a backup, or what is wrong with it.
+    /// Frames, first and newest revision of a backup, or its error.
     Backup(Result<(u64, Revision, Revision), io::Error>),
 }
 

@@ -1,4 +1,4 @@
-//! What the operator's program does: looks into stores, checks them, moves their data, saves and restores it.
+//! The operator's program: looks into stores, checks them, moves their data, saves and restores it.
 //!
 //! Everything here speaks the contract of `binnacle_store` and moves values as the bytes that they are, encrypted or
 //! not; only `doctor` looks inside. `docs/tools.md` is the manual.

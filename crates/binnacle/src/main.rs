@@ -6,11 +6,11 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What one thread allocates another lets go of, which the system's allocator answers with ever more memory.
+/// One thread frees memory that another allocated, which the system's allocator answers with ever more memory.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How many threads wait for disks at once.
+/// The number of threads that wait for disks.
 const BLOCKING_THREADS: usize = 4;
 
 fn main() -> ExitCode {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use binnacle_registry::ROOT;
 use binnacle_store::{RangeRequest, Revision, Store, StoreError, prefix_range, unfinished_migration_key};
-use binnacle_store_embedded::{EmbeddedStore, OfflineStore, OpenError, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore, OfflineStore, OpenError};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
@@ -26,15 +26,15 @@ use self::follow::{Ended, Switch};
 use self::marker::Marker;
 use crate::Error;
 use crate::patient::{Patient, insist};
-use crate::place::{EtcdAccess, NewStore, Opened, Place, admin_socket, etcd, socket, store_dir};
+use crate::place::{EtcdAccess, NewStore, Opened, StoreLocation, admin_socket, etcd, socket, store_dir};
 use crate::progress::Progress;
 use crate::target::Target;
 
-/// What is to be moved.
+/// The parameters of a migration.
 pub(crate) struct Order {
-    pub(crate) from: Place,
+    pub(crate) from: StoreLocation,
     pub(crate) from_access: EtcdAccess,
-    pub(crate) to: Place,
+    pub(crate) to: StoreLocation,
     pub(crate) to_access: EtcdAccess,
     /// The source is in use, and followed until the switch.
     pub(crate) online: bool,
@@ -49,7 +49,7 @@ struct Migration<'a> {
     progress: &'a mut Progress,
 }
 
-/// How long a server that was told to stop may keep the lock of its store.
+/// The longest time for a server that was told to stop to keep the lock of its store.
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Moves the data. The answer is a report for the operator.
@@ -61,14 +61,14 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     let marker = prepare(&**target.store(), &root, &source.identity, &mut progress).await?;
     let source_root = source.opened.root.clone();
     let mut migration = Migration { target, marker, source_root, target_root: root, progress: &mut progress };
-    let followed = order.online && matches!(order.from, Place::Etcd(_));
+    let followed = order.online && matches!(order.from, StoreLocation::Etcd(_));
     let switch = if followed { Switch::by_operator()? } else { Switch::now() };
     let report = loop {
         match migration.fill(&*source.opened.store, &switch, source.live.as_deref()).await? {
             Ended::CaughtUp(revision) => break migration.finish(&*source.opened.store, revision).await?,
-            // The server has stopped: what it wrote last is in its directory.
+            // The server has stopped: its last writes are in its directory.
             Ended::SourceGone(reason) => {
-                let Place::Embedded(dir) = &order.from else {
+                let StoreLocation::Embedded(dir) = &order.from else {
                     return Err(Error::doing("following the source", reason));
                 };
                 migration.progress.say("The server of the source has stopped; reading the rest from its directory.");
@@ -79,18 +79,18 @@ pub(crate) async fn run(order: &Order) -> Result<String, Error> {
     };
     drop(migration);
     progress.say(match &order.to {
-        Place::Embedded(_) => "The data is in the target: start the server on it.",
-        Place::Etcd(_) => "The data is in the target: start the servers with --etcd-servers.",
+        StoreLocation::Embedded(_) => "The data is in the target: start the server on it.",
+        StoreLocation::Etcd(_) => "The data is in the target: start the servers with --etcd-servers.",
     });
     Ok(report)
 }
 
-/// Where from.
+/// The source of a migration.
 struct Source {
     opened: Opened,
-    /// What tells it from others, whichever way it is reached.
+    /// The identity of the store, whichever way it is reached.
     identity: String,
-    /// A server owns it, and is asked at this socket.
+    /// The socket of the server that owns the store.
     live: Option<PathBuf>,
 }
 
@@ -99,7 +99,7 @@ struct Source {
 impl Source {
     async fn open(order: &Order) -> Result<Self, Error> {
         match &order.from {
-            Place::Etcd(endpoints) => {
+            StoreLocation::Etcd(endpoints) => {
                 let access = &order.from_access;
                 let store = Arc::new(etcd(endpoints, access)?);
                 let id =
@@ -107,7 +107,7 @@ impl Source {
                 let identity = format!("etcd cluster {id:x} {}", access.root);
                 Ok(Self { opened: Opened::of(Patient::over(store), &access.root), identity, live: None })
             }
-            Place::Embedded(dir) if order.online => {
+            StoreLocation::Embedded(dir) if order.online => {
                 let dir = store_dir(dir);
                 let identity = identity(&dir)?;
                 let opened = admin_socket(&dir).await.map_err(|error| {
@@ -115,7 +115,7 @@ impl Source {
                 })?;
                 Ok(Self { opened, identity, live: Some(socket(&dir)) })
             }
-            Place::Embedded(dir) => Self::offline(dir, Instant::now()).await,
+            StoreLocation::Embedded(dir) => Self::offline(dir, Instant::now()).await,
         }
     }
 
@@ -146,14 +146,15 @@ fn identity(dir: &Path) -> Result<String, Error> {
 /// The store that is to be filled, and how its keys begin.
 async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Target, String), Error> {
     match &order.to {
-        Place::Etcd(endpoints) => {
+        StoreLocation::Etcd(endpoints) => {
             let root = order.to_access.root.clone();
             Ok((Target::etcd(Arc::new(etcd(endpoints, &order.to_access)?), &root).await?, root))
         }
-        Place::Embedded(dir) => {
-            // When servers can find it, it says that it is not finished.
+        StoreLocation::Embedded(dir) => {
+            // The marker of an unfinished migration is there before servers can find the store.
             if let Some(new) = NewStore::prepare(dir)? {
-                let options = Options { first_revision: begun.0, lean: true, ..Options::new(&new.unfinished) };
+                let options =
+                    EmbeddedOptions { first_revision: begun.0, lean: true, ..EmbeddedOptions::new(&new.unfinished) };
                 let store = open_embedded(options).await?;
                 let mut target = Target::embedded(store.clone(), ROOT).await?;
                 let marker = Marker { source: source.to_owned(), reached: 0 };
@@ -162,13 +163,13 @@ async fn open_target(order: &Order, begun: Revision, source: &str) -> Result<(Ta
                 store.close().await;
                 new.finish()?;
             }
-            let store = open_embedded(Options { lean: true, ..Options::new(store_dir(dir)) }).await?;
+            let store = open_embedded(EmbeddedOptions { lean: true, ..EmbeddedOptions::new(store_dir(dir)) }).await?;
             Ok((Target::embedded(store, ROOT).await?, ROOT.to_owned()))
         }
     }
 }
 
-async fn open_embedded(options: Options) -> Result<Arc<EmbeddedStore>, Error> {
+async fn open_embedded(options: EmbeddedOptions) -> Result<Arc<EmbeddedStore>, Error> {
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     Ok(Arc::new(opened.map_err(|error| Error::doing("opening the target", error))??))
 }
@@ -222,7 +223,7 @@ impl Migration<'_> {
                 "the source is still being written to ({key}): stop its servers and run this again, which goes on from here"
             )));
         }
-        // What clients have seen of the source must be history here.
+        // Revisions of the source that clients have seen must be history here.
         let seen = source.current_revision().await.map_or(revision, |current| current.max(revision));
         self.target.advance(seen.0 + 1, self.progress).await?;
         let begins = self.target.forget_history().await?;
@@ -263,7 +264,7 @@ fn or_gone<T>(result: Result<T, Failure>, live: bool) -> Result<Option<T>, Error
     }
 }
 
-/// Whose failure it was.
+/// The side that failed.
 enum Failure {
     Source(StoreError),
     Other(Error),

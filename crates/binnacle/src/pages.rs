@@ -11,14 +11,14 @@ pub(crate) struct Pages<'a> {
     rest: Range<Bytes>,
     revision: Revision,
     finished: bool,
-    /// How many objects the next page may have.
+    /// The number of objects that the next page may have.
     limit: usize,
     /// The revision was compacted away meanwhile, so that later pages are from later revisions.
     pub(crate) torn: bool,
 }
 
-/// At most as many objects as kube-apiserver asks etcd for at once, and what a page should have in bytes if the objects to
-/// come are as large as those before.
+/// The most objects of a page, as kube-apiserver asks etcd for at once, and the bytes that a page should have if the
+/// objects to come are as large as those before.
 const PAGE: usize = 500;
 const PAGE_BYTES: usize = 4 << 20;
 const FIRST_PAGE: usize = 32;

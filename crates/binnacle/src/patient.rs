@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::sleep;
 
-/// How long a cluster that does not answer is waited for.
+/// The longest wait for a cluster that does not answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
 const DENIED: &str = "permission denied";
@@ -20,7 +20,7 @@ const DENIED: &str = "permission denied";
 /// A store whose calls are repeated while it does not answer. Writes are too, so they must be as good done twice.
 pub(crate) struct Patient(Arc<dyn Store>);
 
-/// Repeats what has no answer. Who is not allowed something will not be allowed it later.
+/// Repeats calls without an answer. A call that is denied is not repeated: it would be denied again.
 pub(crate) async fn insist<T, F>(mut ask: impl FnMut() -> F) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,

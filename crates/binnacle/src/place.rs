@@ -1,4 +1,4 @@
-//! Where data is: `embedded:DIR` or `etcd:URL,URL`, and how it is opened.
+//! Locations of data: `embedded:DIR` or `etcd:URL,URL`, and how to open them.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use binnacle_registry::ROOT;
 use binnacle_store::{Store, prefix_range};
 use binnacle_store_embedded::{OfflineStore, is_store};
-use binnacle_store_etcd::{ADMIN_SOCKET, EtcdStore, Metrics, Options as EtcdOptions, TlsPaths};
+use binnacle_store_etcd::{ADMIN_SOCKET, EtcdOptions, EtcdStore, Metrics, TlsPaths};
 use bytes::Bytes;
 use tokio::net::UnixStream;
 
@@ -19,33 +19,33 @@ use crate::Error;
 
 /// A store by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StoreLocation {
     /// The data directory of a server, or the store's directory in it.
     Embedded(PathBuf),
     /// The members' client URLs.
     Etcd(Vec<String>),
 }
 
-/// What else is to be known of an etcd.
+/// Credentials and key prefix of an etcd.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EtcdAccess {
     pub(crate) tls: TlsPaths,
-    /// How the keys of all objects begin; starts and ends with a slash.
+    /// The prefix of the keys of all objects; starts and ends with a slash.
     pub(crate) root: String,
 }
 
 /// A store that can be read.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    /// How the keys of all objects begin.
+    /// The prefix of the keys of all objects.
     pub(crate) root: String,
-    /// What must stay while the store is used.
+    /// The open store, which must stay while it is used.
     _guard: Option<OfflineStore>,
 }
 
 // === impl Place ===
 
-impl Place {
+impl StoreLocation {
     /// Opens the store for reading. An embedded store is not changed; where a server runs on it, that one is asked.
     pub(crate) async fn read(&self, access: &EtcdAccess) -> Result<Opened, Error> {
         match self {
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Embedded(dir) => write!(f, "embedded:{}", dir.display()),
@@ -72,7 +72,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for StoreLocation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -189,16 +189,16 @@ mod tests {
     #[test]
     fn names() {
         for (text, want) in [
-            ("embedded:/var/lib/binnacle", Ok(Place::Embedded("/var/lib/binnacle".into()))),
-            ("embedded:data", Ok(Place::Embedded("data".into()))),
-            ("etcd:http://a:1", Ok(Place::Etcd(vec!["http://a:1".into()]))),
-            ("etcd:a:1,https://b:2", Ok(Place::Etcd(vec!["a:1".into(), "https://b:2".into()]))),
+            ("embedded:/var/lib/binnacle", Ok(StoreLocation::Embedded("/var/lib/binnacle".into()))),
+            ("embedded:data", Ok(StoreLocation::Embedded("data".into()))),
+            ("etcd:http://a:1", Ok(StoreLocation::Etcd(vec!["http://a:1".into()]))),
+            ("etcd:a:1,https://b:2", Ok(StoreLocation::Etcd(vec!["a:1".into(), "https://b:2".into()]))),
         ] {
             assert_eq!(text.parse(), want, "{text}");
-            assert_eq!(want.map(|place: Place| place.to_string()), Ok(text.to_owned()));
+            assert_eq!(want.map(|place: StoreLocation| place.to_string()), Ok(text.to_owned()));
         }
         for text in ["", "embedded", "embedded:", "etcd:", "etcd:a:1,", "/var/lib", "redis:a"] {
-            assert!(text.parse::<Place>().is_err(), "{text}");
+            assert!(text.parse::<StoreLocation>().is_err(), "{text}");
         }
         for (prefix, root) in [("/registry", "/registry/"), ("a/b/", "/a/b/"), ("", "/"), ("/", "/")] {
             assert_eq!(EtcdAccess::new(TlsPaths::default(), prefix).root, root);

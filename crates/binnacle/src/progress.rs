@@ -1,4 +1,4 @@
-//! How far something has come: a bar that moves on a terminal, a line now and then elsewhere.
+//! Progress of long work: a bar that moves on a terminal, a line now and then elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// What goes on without an end in sight.
+    /// Reports the state of work without a known end.
     pub(crate) fn state(&mut self, text: impl FnOnce() -> String) {
         if self.due() {
             self.tell(&text());

@@ -1,4 +1,4 @@
-//! How much each resource takes up, now and in the history that is kept.
+//! The space that each resource takes up, now and in the history that is kept.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -15,7 +15,7 @@ use crate::pages::Pages;
 use crate::place::Opened;
 use crate::text;
 
-/// What a store holds.
+/// The contents of a store, by size.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     revision: u64,
@@ -98,7 +98,7 @@ async fn past(
             if reached > revision {
                 break;
             }
-            // What was replaced is past from here on. What was there before the history is the first such version.
+            // A replaced version is past from here on. A version from before the history is the first such.
             let (key, replaced, deletion) = match event {
                 Event::Put { kv, previous } => (kv.key, previous, None),
                 Event::Delete { key, previous, .. } => {

@@ -1,5 +1,5 @@
-//! Sorting more than memory should hold: what is collected is written, in sorted runs, to a file without a name, and
-//! merged when it is read.
+//! Sorting more than memory should hold: rows are written, in sorted runs, to a file without a name, and merged when
+//! they are read.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 
 use bytes::{Buf, BufMut, Bytes};
 
-/// What can be sorted.
+/// A row that can be sorted.
 pub(crate) trait Row: Ord + Sized {
     /// Appends a form that [`read`](Self::read) takes off the front again.
     fn write(&self, out: &mut Vec<u8>);
@@ -27,7 +27,7 @@ pub(crate) struct Sorter<R> {
     bytes: usize,
     count: u64,
     file: Option<File>,
-    /// Where the runs are.
+    /// The places of the runs in the file.
     runs: Vec<Range<u64>>,
     limit: usize,
 }
@@ -41,15 +41,15 @@ pub(crate) struct Sorted<'a, R> {
 struct Run<'a, R> {
     file: &'a File,
     rest: Range<u64>,
-    /// What was read of it, and how much of that has been taken.
+    /// Bytes read from the run, and the number of those taken.
     buffer: Vec<u8>,
     taken: usize,
     rows: PhantomData<R>,
 }
 
-/// How much of the rows is in memory.
+/// The bytes of rows that are kept in memory.
 const MEMORY: usize = 4 << 20;
-/// How much of each run is in memory while they are merged.
+/// The bytes of each run that are in memory while they are merged.
 const READ: usize = 64 << 10;
 
 // === impl Sorter ===
@@ -63,7 +63,7 @@ impl<R: Row> Sorter<R> {
         Self { rows: Vec::new(), bytes: 0, count: 0, file: None, runs: Vec::new(), limit }
     }
 
-    /// `size` is what the row refers to beside itself.
+    /// `size` counts the bytes that the row refers to outside of itself.
     pub(crate) fn add(&mut self, row: R, size: usize) -> io::Result<()> {
         self.bytes += size_of::<R>() + size;
         self.count += 1;
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_was_added_comes_in_order() {
-        // Without a run, with some, and with rows that are larger than what is read at once.
+        // Without a run, with some, and with rows that are larger than one read.
         for (count, memory, length) in [(0, 1, 0), (1, 1, 3), (1000, MEMORY, 5), (1000, 4096, 5), (20, 1, 3 * READ)] {
             let mut sorter = Sorter::with_memory(memory);
             let mut expected = Vec::new();

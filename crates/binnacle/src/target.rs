@@ -1,8 +1,8 @@
-//! Writing into another store in the order in which things were written in the first one.
+//! Writes to another store, in the order of the writes to the first one.
 //!
 //! A revision that clients have seen in the first store must never come to mean something else in this one. Therefore
-//! every write here gets a higher revision than the write that it repeats, and at the end history begins after all that
-//! was ever seen: who asks for an old revision is told that it is gone, and reads anew.
+//! every write here gets a higher revision than the write that it repeats, and at the end history begins after all
+//! revisions that were ever seen: a client that asks for an old one learns that it is gone, and reads anew.
 
 mod writes;
 
@@ -29,7 +29,7 @@ pub(crate) struct Target {
     leases: HashMap<LeaseId, Lease>,
     /// The key that is written to move the revision on.
     filler: Bytes,
-    /// How far it is moved on beyond what one write needs.
+    /// The number of revisions that it is moved on beyond the need of one write.
     stride: u64,
 }
 
@@ -42,7 +42,7 @@ struct Lease {
 
 /// Leases with less than this are over for us: their keys would be gone before they are written.
 const LEAST_LEASE: Duration = Duration::from_millis(1500);
-/// How many writes that only move the revision are under way at once, and how many there are between compactions.
+/// The number of filler writes, which only move the revision, under way at once and between compactions.
 const FILLERS: usize = 512;
 const FILLERS_PER_COMPACTION: u64 = 50_000;
 /// Each time that writes overtake the revision, it is moved on further than the time before, for it must wait for all that
@@ -50,7 +50,7 @@ const FILLERS_PER_COMPACTION: u64 = 50_000;
 const FIRST_STRIDE: u64 = 32;
 const LAST_STRIDE: u64 = 8192;
 
-/// So many writes of no meaning take a while: the operator may know a shorter way.
+/// So many filler writes take a while: the operator may know a shorter way.
 const MANY_FILLERS: u64 = 5_000_000;
 
 // === impl Target ===
@@ -78,8 +78,8 @@ impl Target {
         &self.store
     }
 
-    /// Writes a key as it stood in another store, after all writes before. `source` is asked what is left of leases; where
-    /// there is none, those that are over are the ones that were not [granted](Self::grant).
+    /// Writes a key as it stood in another store, after all writes before. `source` is asked for the remaining time of
+    /// leases; without a source, leases that were not [granted](Self::grant) are over.
     pub(crate) async fn put(&mut self, source: Option<&dyn Store>, key: Bytes, kv: KeyValue) -> Result<(), Error> {
         let lease = match kv.lease {
             None => None,

@@ -1,4 +1,4 @@
-//! What the program needs in memory does not grow with the store.
+//! The memory of the program does not grow with the store.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use binnacle_store::{Expect, Op, Store, Txn};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use futures::future::join_all;
 
@@ -19,7 +19,7 @@ const AT_ONCE: usize = 250;
 const LIMIT_KIB: u64 = 150 << 10;
 
 async fn fill(dir: &Path) {
-    let store = EmbeddedStore::open(Options { lean: true, ..Options::new(dir.join("store")) }).unwrap();
+    let store = EmbeddedStore::open(EmbeddedOptions { lean: true, ..EmbeddedOptions::new(dir.join("store")) }).unwrap();
     for round in 0..2_u8 {
         for first in (0..OBJECTS).step_by(AT_ONCE) {
             let writes = (first..first + AT_ONCE).map(|n| {

@@ -1,4 +1,4 @@
-//! How long rules take: `cargo run --release -p binnacle-cel --example rates`.
+//! The time that rules take: `cargo run --release -p binnacle-cel --example rates`.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -8,12 +8,12 @@ pub(crate) type Id = u32;
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) id: Id,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ExprKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
-    /// What stands where the text is broken.
+pub(crate) enum ExprKind {
+    /// A placeholder where the text does not parse.
     Unspecified,
     Literal(Literal),
     Ident(Text),
@@ -98,8 +98,8 @@ impl Expr {
     /// The expression as a dotted name, `a.b.c`.
     pub(crate) fn qualified_name(&self) -> Option<String> {
         match &self.kind {
-            Kind::Ident(name) => Some(name.to_string()),
-            Kind::Select(select) if !select.test_only => {
+            ExprKind::Ident(name) => Some(name.to_string()),
+            ExprKind::Select(select) if !select.test_only => {
                 let mut name = select.operand.qualified_name()?;
                 name.push('.');
                 name.push_str(&select.field);
@@ -111,7 +111,7 @@ impl Expr {
 
     pub(crate) fn as_string_literal(&self) -> Option<&Text> {
         match &self.kind {
-            Kind::Literal(Literal::String(text)) => Some(text),
+            ExprKind::Literal(Literal::String(text)) => Some(text),
             _ => None,
         }
     }
@@ -146,16 +146,16 @@ impl Expr {
 
     fn for_each_child(&self, see: &mut dyn FnMut(&Expr)) {
         match &self.kind {
-            Kind::Unspecified | Kind::Literal(_) | Kind::Ident(_) => {}
-            Kind::Select(select) => see(&select.operand),
-            Kind::Call(call) => call.target.iter().chain(&call.args).for_each(see),
-            Kind::List(list) => list.elements.iter().for_each(see),
-            Kind::Map(entries) => entries.iter().for_each(|entry| {
+            ExprKind::Unspecified | ExprKind::Literal(_) | ExprKind::Ident(_) => {}
+            ExprKind::Select(select) => see(&select.operand),
+            ExprKind::Call(call) => call.target.iter().chain(&call.args).for_each(see),
+            ExprKind::List(list) => list.elements.iter().for_each(see),
+            ExprKind::Map(entries) => entries.iter().for_each(|entry| {
                 see(&entry.key);
                 see(&entry.value);
             }),
-            Kind::Struct(message) => message.fields.iter().for_each(|field| see(&field.value)),
-            Kind::Comprehension(fold) => {
+            ExprKind::Struct(message) => message.fields.iter().for_each(|field| see(&field.value)),
+            ExprKind::Comprehension(fold) => {
                 [&fold.range, &fold.init, &fold.condition, &fold.step, &fold.result].into_iter().for_each(see);
             }
         }

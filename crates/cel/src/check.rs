@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use binnacle_meta::Text;
 
 use self::infer::{Mapping, most_general};
-use crate::ast::{Call, Comprehension, Expr, Id, Kind, List, Literal, MapEntry, Select, Struct, operators};
+use crate::ast::{Call, Comprehension, Expr, ExprKind, Id, List, Literal, MapEntry, Select, Struct, operators};
 use crate::environment::Environment;
 use crate::functions::Function;
 use crate::source::{Issues, Location, Source};
 use crate::types::{Type, signature};
 
-/// What a node was found to mean.
+/// The resolved meaning of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Reference {
     /// A variable of the environment by its number, or one of a loop by its name.
@@ -85,7 +85,7 @@ struct Checker<'a> {
     references: Vec<Option<Reference>>,
     positions: &'a [u32],
     mapping: Mapping,
-    /// How many type variables were made.
+    /// The number of type variables that were made.
     fresh: usize,
     /// The variables of the loops around, innermost last.
     scopes: Vec<HashMap<Text, Type>>,
@@ -118,18 +118,18 @@ impl Checker<'_> {
     fn check(&mut self, expr: &Expr) {
         let id = expr.id;
         let ty = match &expr.kind {
-            Kind::Unspecified => Type::Error,
-            Kind::Literal(literal) => literal_type(literal),
-            Kind::Ident(name) => self.ident(id, name),
-            Kind::Select(select) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.select(expr, select)),
-            Kind::Call(call) => match stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.call(id, call)) {
+            ExprKind::Unspecified => Type::Error,
+            ExprKind::Literal(literal) => literal_type(literal),
+            ExprKind::Ident(name) => self.ident(id, name),
+            ExprKind::Select(select) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.select(expr, select)),
+            ExprKind::Call(call) => match stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.call(id, call)) {
                 Some(ty) => ty,
                 None => Type::Error,
             },
-            Kind::List(list) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.list(list)),
-            Kind::Map(entries) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.map(entries)),
-            Kind::Struct(message) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.message(id, message)),
-            Kind::Comprehension(fold) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.comprehension(fold)),
+            ExprKind::List(list) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.list(list)),
+            ExprKind::Map(entries) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.map(entries)),
+            ExprKind::Struct(message) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.message(id, message)),
+            ExprKind::Comprehension(fold) => stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.comprehension(fold)),
         };
         let ty = if ty.size(infer::MAX_TYPE_SIZE) >= infer::MAX_TYPE_SIZE {
             self.error(id, "the type of the expression is too large");
@@ -154,7 +154,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a name means; a leading dot asks for the outermost meaning.
+    /// Returns the meaning of a name; a leading dot asks for the outermost one.
     fn lookup(&self, name: &str) -> Option<Ident> {
         let (name, global) = match name.strip_prefix('.') {
             Some(name) => (name, true),
@@ -449,7 +449,7 @@ impl Checker<'_> {
         if self.mapping.assign(&before, &ty) {
             return most_general(&before, &ty).clone();
         }
-        // That literals have elements of one type is asked for later.
+        // A later check requires literals to have elements of one type.
         Type::Dyn
     }
 

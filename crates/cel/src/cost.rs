@@ -1,4 +1,4 @@
-//! What expressions cost: the same numbers as kube-apiserver, because limits on them are part of the API.
+//! The cost of expressions: the same numbers as kube-apiserver, because limits on them are part of the API.
 
 mod actual;
 mod calls;
@@ -19,7 +19,7 @@ pub(crate) const MAP: u64 = 30;
 pub(crate) const MESSAGE: u64 = 40;
 /// Walking one code point of a string.
 pub(crate) const STRING_TRAVERSAL: f64 = 0.1;
-/// What each code point of a pattern costs for each unit of text.
+/// The cost of each code point of a pattern for each unit of text.
 pub(crate) const REGEX: f64 = 0.25;
 
 /// A size times a factor, rounded up.

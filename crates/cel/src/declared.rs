@@ -8,7 +8,7 @@ use binnacle_schema::{ListType, Message, Ty};
 
 use crate::types::Type;
 
-/// The type of some data, with what the cost estimate wants to know of it.
+/// The type of some data, with the bounds that the cost estimate uses.
 #[derive(Clone, Debug)]
 pub struct DeclType {
     pub shape: Shape,
@@ -54,7 +54,7 @@ pub enum Shape {
     Object(Arc<ObjectType>),
 }
 
-/// How lists are compared and added to.
+/// The list type, which decides how lists are compared and added to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
     Atomic,
@@ -69,7 +69,7 @@ pub struct ObjectType {
     pub name: Text,
     /// By the name that expressions use, see [`escape`].
     pub fields: BTreeMap<Text, DeclField>,
-    /// Whether a member can also be named by a keyword as it is, where the name that expressions use is `__keyword__`.
+    /// True when a keyword names a member as it is, although the name for expressions is `__keyword__`.
     pub keywords: bool,
 }
 
@@ -170,7 +170,7 @@ impl DeclType {
         }
     }
 
-    /// What a request can hold at most bounds what has no bound of its own.
+    /// Bounds the size of a value without a bound of its own by the size of a request.
     fn bounded(mut self) -> Self {
         let smallest = match &self.shape {
             Shape::List { element, .. } => element.min_serialized_size,
@@ -258,7 +258,7 @@ const ESCAPED_KEYWORDS: [&str; 21] = [
     "while",
 ];
 
-/// Whether a name is a word of the language, which no variable can have and no member is named by as it is.
+/// Returns true if a name is a keyword, which cannot name a variable, nor a member unless it is escaped.
 pub fn is_keyword(name: &str) -> bool {
     ESCAPED_KEYWORDS.contains(&name)
 }

@@ -1,11 +1,11 @@
-//! What expressions of one kind can use: variables, types, functions.
+//! The environment of expressions of one kind: variables, types, functions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use binnacle_meta::Text;
 
-use crate::ast::{Expr, Kind, operators};
+use crate::ast::{Expr, ExprKind, operators};
 use crate::check::{self, Checked, Reference};
 use crate::cost::{self, Estimate};
 use crate::declared::{DeclType, ObjectType, Shape};
@@ -26,7 +26,7 @@ pub struct Version(u16);
 impl Version {
     /// Everything that this server knows.
     pub const STORED: Self = Self(u16::MAX);
-    /// What servers of the version before this one know as well.
+    /// The features that servers of the version before this one have as well.
     pub const COMPATIBLE: Self = Self(35);
 
     /// Version 1 and this minor one.
@@ -60,11 +60,11 @@ pub struct Environment {
 struct Variable {
     name: Text,
     ty: Type,
-    /// What it holds, where that is known in detail.
+    /// The type of its data, where that is known in detail.
     data: Option<Arc<DeclType>>,
 }
 
-/// Which messages expressions can make.
+/// The messages that expressions can make.
 #[derive(Clone, Copy, Debug, Default)]
 struct Constructors {
     objects: bool,
@@ -172,8 +172,8 @@ impl Environment {
     /// Compiles an expression into a program.
     ///
     /// # Errors
-    /// See [`Environment::compile`] and [`Ast::program`]; the text is that of Go, without what it puts before
-    /// it (`compilation failed: `).
+    /// See [`Environment::compile`] and [`Ast::program`]; the text is that of Go, without its prefix `compilation
+    /// failed: `.
     pub fn program(&self, expression: &str) -> Result<Program, String> {
         let ast = self.compile(expression).map_err(|errors| errors.to_string())?;
         ast.program().map_err(|error| error.to_string())
@@ -258,7 +258,7 @@ impl Ast {
         self.checked.ty(self.checked.expr.id)
     }
 
-    /// What evaluating it costs at least and at most, from what is known of the sizes of the variables' data.
+    /// Estimates the least and the greatest cost of an evaluation, from the declared sizes of the variables' data.
     pub fn estimate_cost(&self) -> Estimate {
         let data = |name: &str| {
             let variable = self.variables.iter().find(|variable| variable.name == name)?;
@@ -273,18 +273,18 @@ impl Ast {
         cost::estimate(&self.checked, &|_| Some(data))
     }
 
-    /// Whether it uses a variable.
+    /// Returns true if it uses a variable.
     pub fn uses_variable(&self, name: &str) -> bool {
         let Some(wanted) = self.variables.iter().position(|variable| variable.name == name) else { return false };
         self.checked.references().any(|reference| matches!(reference, Reference::Variable(index) if *index == wanted))
     }
 
-    /// Whether it selects a field of this name anywhere.
+    /// Returns true if it selects a field of this name anywhere.
     pub fn mentions_field(&self, name: &str) -> bool {
         let mut found = false;
         self.checked.expr.visit(&mut |expr| match &expr.kind {
-            Kind::Select(select) => found |= select.field == name,
-            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+            ExprKind::Select(select) => found |= select.field == name,
+            ExprKind::Call(call) if call.function == operators::OPT_SELECT => {
                 found |= call.args.last().and_then(Expr::as_string_literal).is_some_and(|field| field == name);
             }
             _ => {}
@@ -292,13 +292,13 @@ impl Ast {
         found
     }
 
-    /// Whether it selects a field of a variable: `claims.email`, `has(claims.email)`, `claims.?email`.
+    /// Returns true if it selects a field of a variable: `claims.email`, `has(claims.email)`, `claims.?email`.
     pub fn selects(&self, variable: &str, field: &str) -> bool {
-        let is_variable = |expr: &Expr| matches!(&expr.kind, Kind::Ident(name) if name == variable);
+        let is_variable = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(name) if name == variable);
         let mut found = false;
         self.checked.expr.visit(&mut |expr| match &expr.kind {
-            Kind::Select(select) => found |= select.field == field && is_variable(&select.operand),
-            Kind::Call(call) if call.function == operators::OPT_SELECT => {
+            ExprKind::Select(select) => found |= select.field == field && is_variable(&select.operand),
+            ExprKind::Call(call) if call.function == operators::OPT_SELECT => {
                 if let [operand, name] = call.args.as_slice() {
                     found |= is_variable(operand) && name.as_string_literal().is_some_and(|name| name == field);
                 }
@@ -311,7 +311,7 @@ impl Ast {
     /// Makes it ready to be evaluated.
     ///
     /// # Errors
-    /// Where a constant part of it has no value: `int("x")`.
+    /// If a constant part of it has no value: `int("x")`.
     pub fn program(&self) -> Result<Program, Error> {
         Program::new(&self.checked, true)
     }

@@ -1,4 +1,4 @@
-//! The evaluator: walks a plan and counts what it costs.
+//! The evaluator: walks a plan and counts the cost.
 
 use crate::cost::{self, STRING_TRAVERSAL};
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::plan::{Attribute, CallPlan, Fold, ListPlan, MessagePlan, Plan, Progra
 use crate::value::{Entries, Key, Map, Message, Val, equal};
 use std::sync::Arc;
 
-/// What one evaluation may cost at most: the limit of Kubernetes for a single expression.
+/// The cost limit of one evaluation: that of Kubernetes for a single expression.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
 
 /// The values of the variables of an environment.
@@ -45,7 +45,7 @@ impl<'a> Activation<'a> {
     }
 }
 
-/// A result and what it cost.
+/// A result and its cost.
 #[derive(Clone, Debug)]
 pub struct Evaluated<'a> {
     pub result: Result<Val<'a>, Error>,
@@ -56,12 +56,12 @@ impl Program {
     /// Evaluates the program with a limit on its cost.
     ///
     /// # Errors
-    /// What the expression failed with, or that it cost more than the limit.
+    /// The error of the expression, or that it cost more than the limit.
     pub fn eval<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Result<Val<'a>, Error> {
         self.evaluate(activation, limit).result
     }
 
-    /// Evaluates the program and says what it cost, also where it failed.
+    /// Evaluates the program. Returns the cost also if it fails.
     pub fn evaluate<'a>(&'a self, activation: &Activation<'a>, limit: u64) -> Evaluated<'a> {
         let meter = Meter::new(limit);
         let mut eval = Eval { meter: &meter, variables: activation, slots: vec![Ok(Val::Null); self.slots] };

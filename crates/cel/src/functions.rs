@@ -12,7 +12,7 @@ use crate::meter::Meter;
 use crate::types::{Type, read_type, read_types};
 use crate::value::Val;
 
-/// What a function does with its arguments, the target of a member call first.
+/// The implementation of a function; the target of a member call is the first argument.
 pub(crate) type Imp = for<'a> fn(&Meter, &[Val<'a>]) -> Result<Val<'a>, Error>;
 
 /// A function as libraries declare it.
@@ -125,7 +125,7 @@ fn collect_params(ty: &Type, params: &mut Vec<Text>) {
     }
 }
 
-/// Whether a value can be given where a type is declared; of lists and maps the first element is looked at.
+/// Returns true if a value has the declared type; of lists and maps the first element is looked at.
 fn accepts(ty: &Type, value: &Val<'_>) -> bool {
     match (ty, value) {
         (Type::Dyn | Type::Any | Type::Param(_), _) => true,

@@ -1,4 +1,4 @@
-//! What an evaluation may spend.
+//! The limits on the cost and work of an evaluation.
 
 use std::cell::Cell;
 

@@ -9,17 +9,17 @@ mod syntax;
 
 use binnacle_meta::Text;
 
-use crate::ast::{Call, Expr, Id, Kind, Literal, Select, operators};
-use crate::lexer::{self, Kind as T, Token};
+use crate::ast::{Call, Expr, ExprKind, Id, Literal, Select, operators};
+use crate::lexer::{self, Token, TokenKind as T};
 use crate::source::{Issues, Location, Source};
 
 /// The bounds of kube-apiserver's parser, of which messages speak.
 pub(crate) const MAX_CODE_POINTS: usize = 100_000;
 const MAX_RECURSION: usize = 250;
-/// Macros may copy what they are applied to; kube-apiserver has no bound here.
+/// Macros may copy their target and arguments; kube-apiserver has no bound here.
 const MAX_NODES: usize = 200_000;
 
-/// What the environment adds to the language.
+/// Optional syntax that the environment adds to the language.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Features {
     /// `a.?b`, `a[?b]`, `[?a]`, `optMap`
@@ -80,7 +80,7 @@ enum Stop {
 
 type Parse<T = Expr> = Result<T, Stop>;
 
-/// How many rules of a kind are open.
+/// The number of open rules of each kind.
 #[derive(Default)]
 struct Open {
     expr: usize,
@@ -94,7 +94,7 @@ struct Parser<'a> {
     at: usize,
     issues: &'a mut Issues,
     positions: Vec<u32>,
-    /// How deep operators, selections and calls of members are nested below each node.
+    /// The nesting depth of operators, selections and calls of members below each node.
     depths: Vec<u16>,
     features: Features,
     open: Open,
@@ -283,13 +283,13 @@ impl Parser<'_> {
         if !optional {
             let id = self.id(dot)?;
             self.nest(id, self.depth(&operand) + 1)?;
-            let kind = Kind::Select(Box::new(Select { operand, field, test_only: false }));
+            let kind = ExprKind::Select(Box::new(Select { operand, field, test_only: false }));
             return Ok(Expr { id, kind });
         }
         if !self.features.optionals {
             return self.unsupported(dot, "unsupported syntax '.?'");
         }
-        let name = Expr { id: self.id(name)?, kind: Kind::Literal(Literal::String(field)) };
+        let name = Expr { id: self.id(name)?, kind: ExprKind::Literal(Literal::String(field)) };
         let id = self.id(dot)?;
         self.operator(id, operators::OPT_SELECT, vec![operand, name])
     }
@@ -309,7 +309,7 @@ impl Parser<'_> {
                 let id = self.id(token)?;
                 let list = self.list()?;
                 self.depths[id as usize] = self.deepest(&list.elements);
-                Ok(Expr { id, kind: Kind::List(list) })
+                Ok(Expr { id, kind: ExprKind::List(list) })
             }
             T::LBrace => {
                 self.at += 1;
@@ -317,7 +317,7 @@ impl Parser<'_> {
                 let entries = self.map()?;
                 let depth = entries.iter().map(|e| self.depth(&e.key).max(self.depth(&e.value))).max();
                 self.depths[id as usize] = depth.unwrap_or(0);
-                Ok(Expr { id, kind: Kind::Map(entries) })
+                Ok(Expr { id, kind: ExprKind::Map(entries) })
             }
             _ => self.literal(),
         }
@@ -357,7 +357,7 @@ impl Parser<'_> {
         let name = if leading { Text::from(format!(".{name}")) } else { name };
         match args {
             Some((id, args)) => self.call_or_macro(id, &name, None, args),
-            None => Ok(Expr { id: self.id(token)?, kind: Kind::Ident(name) }),
+            None => Ok(Expr { id: self.id(token)?, kind: ExprKind::Ident(name) }),
         }
     }
 
@@ -383,7 +383,7 @@ impl Parser<'_> {
         };
         self.at += 1;
         match value {
-            Ok(value) => Ok(Expr { id: self.id(first)?, kind: Kind::Literal(value) }),
+            Ok(value) => Ok(Expr { id: self.id(first)?, kind: ExprKind::Literal(value) }),
             Err(message) => self.unsupported(first, message),
         }
     }
@@ -404,7 +404,7 @@ fn check_recursion(open: usize) -> Parse<()> {
 }
 
 fn call(id: Id, function: &str, args: Vec<Expr>) -> Expr {
-    Expr { id, kind: Kind::Call(Box::new(Call { function: function.into(), target: None, args })) }
+    Expr { id, kind: ExprKind::Call(Box::new(Call { function: function.into(), target: None, args })) }
 }
 
 fn balanced(function: &str, ops: &[Id], terms: &mut std::vec::IntoIter<Expr>) -> Expr {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use binnacle_meta::Text;
 use regex::Regex;
 
-use crate::ast::{Call, Comprehension, Expr, Kind, List, Literal, MapEntry, Struct, operators};
+use crate::ast::{Call, Comprehension, Expr, ExprKind, List, Literal, MapEntry, Struct, operators};
 use crate::check::{Checked, Reference};
 use crate::cost::{self, ActualCost};
 use crate::error::Error;
@@ -19,7 +19,7 @@ use crate::value::{Entries, Key, Map, Val};
 #[derive(Debug)]
 pub struct Program {
     pub(crate) plan: Plan,
-    /// How many variables of loops there are at most at a time.
+    /// The largest number of loop variables at a time.
     pub(crate) slots: usize,
     output: Type,
 }
@@ -137,7 +137,7 @@ pub(crate) struct Fold {
     pub(crate) variable2: Option<usize>,
     pub(crate) accumulator: usize,
     pub(crate) init: Plan,
-    /// Whether anything looks at the initial value.
+    /// True when the loop reads the initial value.
     pub(crate) init_used: bool,
     pub(crate) condition: Plan,
     pub(crate) step: Plan,
@@ -174,20 +174,20 @@ impl Planner<'_> {
 
     fn plan_node(&mut self, expr: &Expr) -> Result<Plan, Error> {
         match &expr.kind {
-            Kind::Unspecified => unreachable!("expressions with errors are not planned"),
-            Kind::Literal(literal) => Ok(Plan::Const(constant(literal))),
-            Kind::Ident(_) => Ok(self.reference(expr)),
-            Kind::Select(_) if self.checked.reference(expr.id).is_some() => Ok(self.reference(expr)),
-            Kind::Select(select) => {
+            ExprKind::Unspecified => unreachable!("expressions with errors are not planned"),
+            ExprKind::Literal(literal) => Ok(Plan::Const(constant(literal))),
+            ExprKind::Ident(_) => Ok(self.reference(expr)),
+            ExprKind::Select(_) if self.checked.reference(expr.id).is_some() => Ok(self.reference(expr)),
+            ExprKind::Select(select) => {
                 let operand = self.plan(&select.operand)?;
                 let qualifier = Qualifier { key: QualifierKey::Name(select.field.clone()), optional: false };
                 Ok(qualified(operand, qualifier, select.test_only))
             }
-            Kind::Call(call) => self.call(expr, call),
-            Kind::List(list) => self.list(list),
-            Kind::Map(entries) => self.map(entries),
-            Kind::Struct(message) => self.message(message),
-            Kind::Comprehension(fold) => self.fold(fold),
+            ExprKind::Call(call) => self.call(expr, call),
+            ExprKind::List(list) => self.list(list),
+            ExprKind::Map(entries) => self.map(entries),
+            ExprKind::Struct(message) => self.message(message),
+            ExprKind::Comprehension(fold) => self.fold(fold),
         }
     }
 
@@ -280,7 +280,7 @@ impl Planner<'_> {
 
     /// `@result + [element]`
     fn append(&mut self, call: &Call) -> Option<Result<Plan, Error>> {
-        let [Expr { kind: Kind::Ident(name), .. }, Expr { kind: Kind::List(list), .. }] = &call.args[..] else {
+        let [Expr { kind: ExprKind::Ident(name), .. }, Expr { kind: ExprKind::List(list), .. }] = &call.args[..] else {
             return None;
         };
         if call.function != operators::ADD || name != operators::ACCUMULATOR || !list.optional.is_empty() {
@@ -349,7 +349,7 @@ impl Planner<'_> {
         }
         let result = self.plan(&fold.result)?;
         self.scope.truncate(outer);
-        let empty = matches!(&fold.range.kind, Kind::List(list) if list.elements.is_empty());
+        let empty = matches!(&fold.range.kind, ExprKind::List(list) if list.elements.is_empty());
         let init_used = !empty || mentions(&fold.result, &fold.accumulator);
         let variable = outer + 1;
         Ok(Plan::Fold(Box::new(Fold {
@@ -368,7 +368,7 @@ impl Planner<'_> {
 
 fn mentions(expr: &Expr, name: &str) -> bool {
     let mut found = false;
-    expr.visit(&mut |expr| found |= matches!(&expr.kind, Kind::Ident(known) if known == name));
+    expr.visit(&mut |expr| found |= matches!(&expr.kind, ExprKind::Ident(known) if known == name));
     found
 }
 

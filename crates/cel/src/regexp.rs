@@ -5,13 +5,13 @@ use regex::{Regex, RegexBuilder};
 
 use crate::error::Error;
 
-/// How much memory a compiled expression may take.
+/// The memory limit of a compiled expression, in bytes.
 const MAX_COMPILED: usize = 2 * 1024 * 1024;
 
 /// Compiles an expression.
 ///
 /// # Errors
-/// What Go says of it, or that it is too large.
+/// Go's error for the expression, or that it is too large.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, Error> {
     go_regex(pattern, MAX_COMPILED)
 }
@@ -19,7 +19,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, Error> {
 /// Compiles an expression of Go into a machine of at most so many bytes.
 ///
 /// # Errors
-/// What Go says of it, or that it is too large.
+/// Go's error for the expression, or that it is too large.
 pub fn go_regex(pattern: &str, max_bytes: usize) -> Result<Regex, Error> {
     go_regexp::check(pattern).map_err(Error::new)?;
     RegexBuilder::new(&translate(pattern))
@@ -30,7 +30,7 @@ pub fn go_regex(pattern: &str, max_bytes: usize) -> Result<Regex, Error> {
         .map_err(|_| Error::new(format!("error parsing regexp: expression is too large or not supported: `{pattern}`")))
 }
 
-/// What Go says of an expression.
+/// Checks an expression, with Go's errors.
 pub(crate) fn check(pattern: &str) -> Result<(), Error> {
     compile(pattern).map(drop)
 }
@@ -85,7 +85,7 @@ fn translate(pattern: &str) -> String {
     out
 }
 
-/// Whether a brace is followed by the rest of a repetition.
+/// Returns true if the rest of a repetition follows a brace.
 fn repetition(tail: &str) -> bool {
     let Some((counts, _)) = tail.split_once('}') else { return false };
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -148,7 +148,7 @@ fn escape<'p>(tail: &'p str, in_class: bool, out: &mut String) -> &'p str {
     after
 }
 
-/// Whether a pattern occurs in a text.
+/// Returns true if a pattern occurs in a text.
 pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, Error> {
     // Patterns without any special character are common and need no machine.
     let plain = !pattern.bytes().any(|b| b"\\.+*?()|[]{}^$".contains(&b));

@@ -1,4 +1,4 @@
-//! The text of an expression with its lines, and what is wrong with it, shown as cel-go shows it.
+//! The text of an expression with its lines, and its errors, shown as cel-go shows them.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl Location {
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) chars: Vec<char>,
-    /// Where each line but the first begins.
+    /// The starts of all lines but the first.
     line_starts: Vec<usize>,
 }
 
@@ -58,19 +58,19 @@ pub struct Issue {
     pub message: String,
 }
 
-/// All that is wrong with an expression. Displays in the format of cel-go, `ERROR: <input>:1:5: undefined field 'x'` with
-/// the line and a mark under it.
+/// All errors of an expression. Displays in the format of cel-go, `ERROR: <input>:1:5: undefined field 'x'` with the
+/// line and a mark under it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileErrors {
     /// In the order of their places.
     pub issues: Vec<Issue>,
-    /// How many there were beyond those kept.
+    /// The number of errors beyond those kept.
     truncated: usize,
     shown: String,
 }
 
 impl CompileErrors {
-    /// Whether none of the errors is one of syntax... or of size.
+    /// Sorts the errors by their places and formats them.
     pub(crate) fn new(source: &Source, issues: Issues) -> Self {
         let Issues { mut list, count } = issues;
         let truncated = count - list.len();

@@ -108,8 +108,8 @@ impl Type {
         Formatted(self)
     }
 
-    /// How many types this one is made of, counted up to `limit`: types share parts, so that written out they can be
-    /// far larger than the expression.
+    /// Counts the types that this one is made of, up to `limit`: types share parts, so that written out they can be far
+    /// larger than the expression.
     pub(crate) fn size(&self, limit: usize) -> usize {
         let mut size = 1;
         for param in self.params() {

@@ -66,10 +66,10 @@ pub struct Message<'a> {
 pub trait Opaque: Any + fmt::Debug + fmt::Display + Send + Sync {
     fn ty(&self) -> Type;
 
-    /// Whether this is the same as another value, which can be of any type.
+    /// Returns true if this equals another value, which can be of any type.
     fn equals(&self, other: &dyn Opaque) -> bool;
 
-    /// How large the value is for the cost of functions, `None` for values without size.
+    /// The size of the value for the cost of functions; `None` for values without size.
     fn size(&self) -> Option<u64> {
         None
     }
@@ -148,7 +148,7 @@ impl<'a> Val<'a> {
     /// A value of a tree as its type says: texts become times and durations, numbers doubles.
     ///
     /// # Errors
-    /// Where the value is not of the type.
+    /// If the value is not of the type.
     pub fn typed(value: &'a schema::Value, ty: &'a DeclType) -> Result<Self, Error> {
         use schema::Value as V;
         if let V::Null = value {
@@ -250,7 +250,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// How large the value is for the cost of functions that walk it: code points, bytes, elements; 1 for scalars.
+    /// The size of the value for the cost of functions that walk it: code points, bytes, elements; 1 for scalars.
     pub(crate) fn size(&self) -> u64 {
         match self {
             Self::Str(text) => text.char_count() as u64,
@@ -263,7 +263,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Whether the value is the zero of its type.
+    /// Returns true if this is the zero value of its type.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
             Self::Null => true,
@@ -342,7 +342,7 @@ impl<'a> Val<'a> {
 const MAX_TREE_NODES: usize = 1_000_000;
 
 impl Str<'_> {
-    /// How many code points there are.
+    /// Counts the code points.
     pub fn char_count(&self) -> usize {
         if self.is_ascii() { self.len() } else { self.chars().count() }
     }
@@ -377,7 +377,7 @@ impl From<i64> for Val<'_> {
     }
 }
 
-/// How Go calls the type that JSON becomes.
+/// The name in Go of the type that JSON decodes to.
 fn go_type(value: &schema::Value) -> &'static str {
     match value {
         schema::Value::Null => "<nil>",

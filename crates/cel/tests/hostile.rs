@@ -11,7 +11,7 @@ fn environment() -> Environment {
         .with_bind()
 }
 
-/// Compiles and evaluates; what comes of it does not matter, that it ends does.
+/// Compiles and evaluates; the result does not matter, only that it ends.
 fn run(expression: &str) -> Option<String> {
     let env = environment();
     let ast = env.compile(expression).ok()?;

@@ -1,4 +1,4 @@
-//! What expressions evaluate to, section by section of the language's definition.
+//! Values of expressions, section by section of the language's definition.
 
 mod common;
 

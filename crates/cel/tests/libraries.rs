@@ -1,4 +1,4 @@
-//! What the functions of the libraries do.
+//! Functions of the libraries.
 
 mod common;
 

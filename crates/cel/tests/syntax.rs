@@ -1,4 +1,4 @@
-//! What is said of expressions that do not parse.
+//! Errors of expressions that do not parse.
 
 use binnacle_cel::{Environment, Version};
 

@@ -1,21 +1,21 @@
-//! Reading a file: which kind in which version it is, and what of it the schema does not know.
+//! Reading a file: its kind and version, and the fields that the schema does not have.
 
 use std::sync::Arc;
 
 use binnacle_schema::{Field, Finding, Findings, Limits, Message, MessageRef, Ty, Value, decode, json, yaml};
 
-/// How files of one kind are written.
+/// The kind, versions and fields of a configuration file.
 pub struct Format {
     pub group: &'static str,
     pub versions: &'static [&'static str],
     pub kind: &'static str,
-    /// Where kube-apiserver registers its kinds: part of its messages about others.
+    /// The line of Go that makes the scheme of its kinds: part of the message about another kind.
     pub scheme: &'static str,
-    /// The fields in a version, beside those that tell what it is.
+    /// The fields in a version, besides `apiVersion` and `kind`.
     pub fields: fn(Types) -> Vec<Field>,
 }
 
-/// Why a text is no configuration, in kube-apiserver's words.
+/// An error of a text that is no configuration, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReadError(pub String);
@@ -34,7 +34,7 @@ impl Types {
     }
 }
 
-/// Whether a tree is of a form that can say what it is.
+/// Fails where a tree cannot have a kind and version.
 pub fn check_type(tree: &Value) -> Result<(), ReadError> {
     let text = json::to_string(tree);
     let read = json::type_meta(text.as_bytes(), &Limits::default());
@@ -52,7 +52,7 @@ pub fn list(name: &'static str, of: Ty) -> Field {
 }
 
 impl Format {
-    /// Reads YAML or JSON. What the schema does not know and what is said twice is an error.
+    /// Reads YAML or JSON. A field that the schema does not have, or that is there twice, is an error.
     pub fn read(&self, text: &[u8]) -> Result<Value, ReadError> {
         let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;
@@ -60,15 +60,15 @@ impl Format {
         findings.strict_error().map_or(Ok(value), |strict| Err(ReadError(strict)))
     }
 
-    /// The same for files of which kube-apiserver passes over what it does not know.
+    /// Reads a file in which kube-apiserver ignores unknown fields and repeated ones.
     pub fn read_leniently(&self, text: &[u8]) -> Result<Value, ReadError> {
         let (tree, twice) = yaml::parse(text, &Limits::default()).map_err(|error| ReadError(error.to_string()))?;
         let version = self.version(&tree, text)?;
         self.decode(tree, twice, version).map(|(value, _)| value)
     }
 
-    /// Decodes a tree that is known to be of this kind in that version, for files that are not refused for what the schema
-    /// does not know and what is said `twice`: those are the findings.
+    /// Decodes a tree of this kind in that version. Unknown fields and the repeated key `twice` are findings, for files
+    /// that are not refused for them.
     pub fn decode(
         &self,
         tree: Value,

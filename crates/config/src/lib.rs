@@ -1,7 +1,7 @@
-//! Configuration files of the server, which are API objects: [`Format`] reads one strictly by a schema that its owner
-//! writes down, [`Followed`] notices when it becomes another, [`ReloadMetrics`] count what came of that.
+//! Configuration files of the server, which are API objects: [`Format`] reads one strictly by its owner's schema,
+//! [`Followed`] notices when it changes, [`ReloadMetrics`] count the outcomes.
 //!
-//! What a file says and what is wrong with it is its owner's business.
+//! The meaning of a file and its validation are its owner's business.
 
 mod followed;
 mod format;

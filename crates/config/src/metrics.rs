@@ -1,4 +1,4 @@
-//! What came of files that changed, under kube-apiserver's names.
+//! Metrics of configuration files that changed, under kube-apiserver's names.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -42,19 +42,19 @@ impl ReloadMetrics {
         })
     }
 
-    /// The file that the server began with.
+    /// Sets the file that the server began with.
     pub fn configured(&self, data: &[u8]) {
         self.config.reset();
         self.config.with_label_values(&[&self.server, &hash(data)]).set(1);
     }
 
-    /// A file that is in force now.
+    /// Counts a file that is in force now.
     pub fn reloaded(&self, data: &[u8]) {
         self.count("success");
         self.configured(data);
     }
 
-    /// A file that cannot be.
+    /// Counts a file that cannot be used.
     pub fn failed(&self) {
         self.count("failure");
     }
@@ -67,7 +67,7 @@ impl ReloadMetrics {
     }
 }
 
-/// How metrics name a text without saying it; empty for an empty one.
+/// Returns the hash by which metrics name a text that they must not show; empty for an empty one.
 pub fn hash(data: &[u8]) -> String {
     if data.is_empty() {
         return String::new();

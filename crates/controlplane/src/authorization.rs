@@ -1,4 +1,4 @@
-//! What authorizers know of the cluster, kept in step with the store, and who may write roles and bindings.
+//! The cluster's objects as authorizers know them, in step with the store, and checks of writes to roles and bindings.
 
 mod escalation;
 mod nodes;

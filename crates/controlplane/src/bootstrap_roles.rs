@@ -1,5 +1,5 @@
-//! The roles and bindings that every cluster has. At the start what is missing of them is added, in roles and bindings
-//! that say they may not be touched excepted: what an administrator has added or granted beyond stays.
+//! The roles and bindings that every cluster has. At the start missing rules and subjects are added, except to roles
+//! and bindings that forbid it: additions of an administrator stay.
 
 mod split;
 mod table;
@@ -16,7 +16,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
-    // Roles first: who may not escalate could otherwise be bound to less than the role says.
+    // Roles first: a user who may not escalate could otherwise bind a role that grants more later.
     let table = table::parse()?;
     let bindings = Objects::new(resources, GROUP, "v1", "clusterrolebindings")?;
     split::ensure(&bindings, &table.cluster_role_bindings).await?;
@@ -60,7 +60,7 @@ async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> 
             };
             return objects.update(namespace, name, "", complete).await;
         }
-        // What a binding grants cannot be changed.
+        // The role of a binding cannot be changed.
         objects.delete(namespace, name).await?;
         match objects.create(namespace, wanted.clone()).await {
             Err(status) if status.is(StatusReason::AlreadyExists) => Ok(()),
@@ -85,7 +85,7 @@ fn role_ref(object: &Value) -> Option<(&str, &str, &str)> {
     Some((role.str_at(&["apiGroup"]), role.str_at(&["kind"]), role.str_at(&["name"])))
 }
 
-/// The object with what it lacks; `None` when it lacks nothing.
+/// Returns the object with its missing parts; `None` when it lacks nothing.
 fn completed(there: &Value, wanted: &Value) -> Option<Value> {
     let mut completed = there.clone();
     let mut lacks = false;

@@ -1,5 +1,5 @@
-//! Who asked for a certificate: a signing request says so itself, in fields that only the server writes. And who may
-//! issue those of pods.
+//! The requester of a certificate signing request, in fields that only the server writes, and the permission to sign
+//! certificates of pods.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use binnacle_registry::hooks::{Hooks, Review};
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Object, Value};
 
-/// Who changes the status of a PodCertificateRequest needs the verb `sign` for its signer (KEP-4317).
+/// Requires the verb `sign` for the signer from those who change a PodCertificateRequest's status (KEP-4317).
 pub struct SignersOfPodCertificates {
     authorizer: Arc<dyn Authorizer>,
 }

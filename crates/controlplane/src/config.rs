@@ -1,4 +1,4 @@
-//! What the control plane is told by flags.
+//! The control plane's settings, from flags.
 
 use binnacle_features::Features;
 use std::fmt;
@@ -32,30 +32,30 @@ pub struct Config {
     pub hostname: Option<String>,
     /// `--client-ca-file`: the PEM text of the authorities whose client certificates are accepted.
     pub client_ca: Option<String>,
-    /// What the `--requestheader-...` flags say, if any authority for them is named.
+    /// The settings of the `--requestheader-...` flags, if any authority for them is named.
     pub request_header: Option<RequestHeader>,
     /// `--storage-initialization-timeout`: how long the start waits for caches to be filled.
     pub storage_initialization: Duration,
     /// The group versions that this server serves itself.
     pub local_apis: Vec<LocalApi>,
-    /// The way to other servers of APIs, where this one proxies to such.
+    /// The way to servers of aggregated APIs, where this one proxies to such.
     pub aggregated: Option<Arc<dyn AggregatedServers>>,
     /// Counts APIServices that are unavailable.
     pub availability: Option<AvailabilityMetrics>,
     /// Counts the addresses and ports of services.
     pub allocators: Option<AllocatorMetrics>,
-    /// Timing of the lease by which servers agree which of them elects leaders (`--coordinated-leadership-...`).
+    /// Timing of the lease whose holder elects leaders (`--coordinated-leadership-...`).
     pub leadership: Leadership,
     /// Serves custom resources; without it definitions are stored and nothing more.
     pub custom: Option<Arc<CustomResources>>,
 }
 
-/// How a lease is held by which servers agree on a leader among them.
+/// The timing of the lease by which servers agree on a leader among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leadership {
-    /// Who has not renewed it for this time has lost it.
+    /// The time without renewal after which the holder has lost it.
     pub lease_duration: Duration,
-    /// Who could not renew it for this time gives up.
+    /// The time without a successful renewal after which the holder gives up.
     pub renew_deadline: Duration,
     pub retry_period: Duration,
 }
@@ -67,7 +67,7 @@ impl Default for Leadership {
     }
 }
 
-/// Who keeps the endpoints of the service `kubernetes`.
+/// The writer of the endpoints of the service `kubernetes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointReconciler {
     /// Each server, with a lease on its own entry.
@@ -75,11 +75,11 @@ pub enum EndpointReconciler {
     Lease,
     /// Each server, as long as there are no more than `--apiserver-count`.
     Count(usize),
-    /// Somebody else.
+    /// Nobody here: another program does.
     None,
 }
 
-/// How proxies in front tell who is calling.
+/// The headers by which front proxies name the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestHeader {
     /// The PEM text of `--requestheader-client-ca-file`.
@@ -115,7 +115,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Where other servers of the cluster reach this one, while the gate is on that has them ask.
+    /// Returns the address for other servers of the cluster, while the gate is on by which they forward requests.
     pub(crate) fn peer_address(&self, features: &Features) -> Option<SocketAddr> {
         let is_on = features.enabled("UnknownVersionInteroperabilityProxy");
         self.peer_advertised.or(self.advertised).filter(|_| is_on)
@@ -130,7 +130,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// How many ports there are; none when the last comes before the first.
+    /// Returns the number of ports; none when the last comes before the first.
     pub fn size(&self) -> usize {
         (usize::from(self.last) + 1).saturating_sub(usize::from(self.first))
     }
@@ -146,8 +146,7 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// The address of the interface by which this machine reaches others, as Go takes it from the default route;
-/// `None` on a machine without one.
+/// Returns the address of the interface of the default route, as Go finds it; `None` on a machine without one.
 pub fn default_advertise_address() -> Option<IpAddr> {
     // Connecting a datagram socket sends nothing; it only asks the routing table. The address is one for documentation.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;

@@ -1,5 +1,5 @@
-//! Serves what CustomResourceDefinitions define: judges their names, puts their resources into the catalog, and takes
-//! them out again with all objects when a definition is deleted.
+//! Serves CustomResourceDefinitions: checks their names, puts their resources into the catalog, and removes them with
+//! all objects when a definition is deleted.
 
 mod cleanup;
 mod conditions;
@@ -90,7 +90,7 @@ struct Keeper<'w> {
     known: BTreeMap<Text, BTreeMap<Text, Known>>,
 }
 
-/// What is remembered of a definition: the rest can be read again.
+/// The remembered part of a definition: the rest can be read again.
 struct Known {
     uid: Text,
     accepted: Names,
@@ -98,7 +98,7 @@ struct Known {
     waits: bool,
     /// The generation whose schemas were looked at.
     generation: i64,
-    /// The revision at which it was as this server left it: there is nothing more to do until it changes.
+    /// The revision at which this server left it: there is nothing more to do until it changes.
     settled: Option<Revision>,
 }
 
@@ -122,7 +122,7 @@ impl Keeper<'_> {
         Ok(there.chain(self.known.values().flat_map(BTreeMap::keys).cloned()).collect())
     }
 
-    /// Makes true what one definition says. False when it must be looked at again.
+    /// Applies one definition. Returns false when it must be looked at again.
     async fn settle(&mut self, name: &Text) -> Result<bool, Status> {
         let objects = self.objects()?;
         let Some(entry) = objects.entry("", name).await? else {
@@ -181,7 +181,7 @@ impl Keeper<'_> {
         self.known.entry(group).or_default().insert(definition.name.clone(), known);
     }
 
-    /// Gives a definition, as it stood at a revision, its names, serves it, and says so.
+    /// Accepts the names of a definition, as it stood at a revision, serves it, and writes its status.
     async fn judge(&mut self, objects: &Objects, mut definition: Definition, revision: Revision) -> Result<(), Status> {
         let others = self.known.get(group_of(&definition.name)).into_iter().flat_map(BTreeMap::values);
         let others = others.filter(|other| other.uid != definition.uid).map(|other| &other.accepted);
@@ -190,7 +190,7 @@ impl Keeper<'_> {
         let rules = self.serving.rules;
         let established = definition.is("Established")
             || judgement.conflict.is_none() && !(rules.invalid_bundle)(definition.webhook_authorities());
-        // Served before it is said to be, so that nobody who reads that comes too early.
+        // Served before `Established` is written, so that no reader of that comes too early.
         if established {
             self.serving.serve(&definition, false, &self.work.registrations);
         }
@@ -209,13 +209,13 @@ impl Keeper<'_> {
             }
         };
         let told = self.tell(objects, &definition.name, change).await?;
-        // What somebody has changed meanwhile is to be looked at again.
+        // A definition that somebody has changed meanwhile has to be looked at again.
         let settled = told.filter(|_| judged == revision.0.to_string());
         self.remember(&definition, judgement.conflict.is_none(), definition.generation, settled);
         Ok(())
     }
 
-    /// Changes the status of a definition, which may be gone; tells the revision at which it then is.
+    /// Changes the status of a definition, which may be gone; returns the revision at which it then is.
     async fn tell(
         &self,
         objects: &Objects,

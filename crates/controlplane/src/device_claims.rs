@@ -1,5 +1,5 @@
-//! Who may do what with claims of devices: administrators' access needs a namespace that is made for it (KEP-5018), and
-//! each part of a claim's status has a permission of its own (KEP-4817).
+//! Permissions for device claims: administrators' access needs a namespace that is made for it (KEP-5018), and each
+//! part of a claim's status has a permission of its own (KEP-4817).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 pub struct DeviceClaims {
     resources: Catalog,
     authorizer: Arc<dyn Authorizer>,
-    /// Where the claim stands: in the object, or in the spec of a template.
+    /// The path of the claim's requests: in the object, or in the spec of a template.
     requests: &'static [&'static str],
 }
 
@@ -76,7 +76,7 @@ impl DeviceClaims {
             }
             None => FieldErrors::new(),
         };
-        // What the server does by itself has no verb, and nobody to ask for.
+        // Writes of the server itself have no verb and need no permission.
         if !self.resources.features().enabled("DRAResourceClaimGranularStatusAuthorization")
             || review.context.verb.is_empty()
         {
@@ -90,7 +90,7 @@ impl DeviceClaims {
         errors
     }
 
-    /// Where the devices are and who uses them is for the scheduler.
+    /// Checks the permission of schedulers, who write `allocation` and `reservedFor`.
     async fn binding(&self, review: &Review<'_>, old: &Value, errors: &mut FieldErrors) {
         let part = |object: &Value, name: &str| object.at(&["status", name]).cloned().unwrap_or_default();
         let same = |name: &str| part(review.object, name) == part(old, name);
@@ -106,7 +106,7 @@ impl DeviceClaims {
         }
     }
 
-    /// What a driver reports of its devices is for the driver.
+    /// Checks the permission of drivers, who report the state of their devices.
     async fn drivers(&self, review: &Review<'_>, old: &Value, errors: &mut FieldErrors) {
         let (context, verb) = (review.context, review.context.verb.as_str());
         let mut verbs = vec![format!("arbitrary-node:{verb}")];
@@ -188,7 +188,7 @@ fn unknown(path: &FieldPath, why: impl std::fmt::Display) -> FieldError {
     FieldError::internal(path, format!("could not retrieve namespace to verify admin access: {why}"))
 }
 
-/// The drivers of whose devices something else is reported now.
+/// The drivers with changed device reports.
 fn changed_drivers<'a>(object: &'a Value, old: &'a Value) -> BTreeSet<&'a str> {
     const DEVICES: &[&str] = &["status", "devices"];
     let id = |device: &'a Value| ["driver", "pool", "device", "shareID"].map(|name| device.str_at(&[name]));
@@ -210,7 +210,7 @@ fn allocated_node(claim: &Value) -> &str {
     }
 }
 
-/// Whether somebody is a service account of a pod on that node.
+/// Returns true if a user is a service account of a pod on that node.
 fn runs_on(user: &User, node: &str) -> bool {
     let account = user.name.strip_prefix("system:serviceaccount:").is_some_and(|rest| rest.contains(':'));
     let mut extra = user.extra.iter().filter(|(key, _)| *key == NODE_NAME).map(|(_, values)| values);

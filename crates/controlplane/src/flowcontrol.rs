@@ -1,4 +1,4 @@
-//! API priority and fairness (KEP-1040), as far as objects go: the levels and schemas that every cluster has, and the
+//! The objects of API priority and fairness (KEP-1040): the levels and schemas that every cluster has, and the
 //! condition of each schema that says whether its level exists.
 
 mod dangling;
@@ -93,7 +93,7 @@ mod tests {
                 level.make_at(&["metadata", "annotations"]).insert("apf.kubernetes.io/autoupdate-spec", says);
             })
         };
-        // One that follows, one that was taken over, one whose annotation says nothing, the mandatory ones.
+        // One that follows, one that was taken over, one with an invalid annotation, the mandatory ones.
         shares("system", 31).await.unwrap();
         annotate("node-high", "false").await.unwrap();
         shares("node-high", 41).await.unwrap();

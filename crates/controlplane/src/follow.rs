@@ -1,4 +1,4 @@
-//! Following a resource through its watch cache: a loop looks at what changed when it changes, and never asks in vain.
+//! Following a resource through its watch cache: a loop looks at objects when they change, and never polls.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use binnacle_meta::{LabelSelector, Text};
 use binnacle_registry::{Context, ListOptions, Resource, WatchFrom};
 use binnacle_watchcache::{WatchItem, Watcher};
 
-/// How many changes are taken at once.
+/// The maximum number of changes that are taken at once.
 const BATCH: usize = 256;
-/// How soon a watch that did not open is tried again.
+/// The pause before a watch that did not open is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// A place in the row of a resource's changes.
+/// A position in the sequence of a resource's changes.
 pub(crate) struct Follow<'a> {
     resource: &'a Resource,
     namespace: Text,
@@ -19,10 +19,10 @@ pub(crate) struct Follow<'a> {
     watcher: Option<Watcher>,
 }
 
-/// What may have changed since the last look.
+/// The objects that may have changed since the last look.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Changed {
-    /// Anything: this is the first look, or the row has a gap.
+    /// All of them: this is the first look, or changes were missed.
     Anything,
     /// The objects of these names, which may be gone; a name may stand there more than once.
     Named(Vec<Text>),
@@ -48,8 +48,8 @@ impl<'a> Follow<'a> {
         Self { namespace: namespace.into(), options, ..Self::all(resource) }
     }
 
-    /// Waits until something has changed. What is then read from the cache is at least as new. Dropping the future
-    /// loses nothing.
+    /// Waits until something has changed. Reads from the cache are then at least as new. Dropping the future loses
+    /// nothing.
     pub(crate) async fn changed(&mut self) -> Changed {
         loop {
             let Some(watcher) = &mut self.watcher else {
@@ -62,7 +62,7 @@ impl<'a> Follow<'a> {
                     let name = |item: &WatchItem| item.entry().map(|entry| Text::new(entry.name()));
                     return Changed::Named(items.iter().filter_map(name).collect());
                 }
-                // Too slow for the window, or the cache begins anew.
+                // Too slow for the window, or the cache has read everything again.
                 Err(_) => self.watcher = None,
             }
         }

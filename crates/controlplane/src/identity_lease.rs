@@ -1,4 +1,4 @@
-//! The lease by which this server says that it is there (KEP-1965), and the end of leases of servers that are gone.
+//! The identity lease of this server (KEP-1965), and the deletion of leases of servers that are gone.
 
 use std::time::SystemTime;
 
@@ -18,7 +18,7 @@ const PROGRAM: &str = "kube-apiserver";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const PEER_ADDRESS: &str = "kubernetes.io/peer-advertise-address";
 
-/// Who this server is: the same name after every start on a machine, another holder each time.
+/// The identity of this server: the same name after every start on a machine, another holder each time.
 #[derive(Debug)]
 pub(crate) struct Identity {
     hostname: String,
@@ -32,7 +32,7 @@ pub fn identity_lease_name(hostname: Option<&str>) -> String {
 }
 
 impl Identity {
-    /// Of a server on this machine, or on one called `hostname`.
+    /// The identity of a server on this machine, or on one called `hostname`.
     pub(crate) fn of(hostname: Option<&str>) -> Self {
         match hostname {
             Some(hostname) => Self::new(hostname),
@@ -81,7 +81,7 @@ pub(crate) async fn renew(work: &Work) -> Result<(), Status> {
     }
 }
 
-/// Nobody shall look for a server that has ended.
+/// Removes the lease: nobody shall look for a server that has ended.
 pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     Objects::new(&work.resources, "coordination.k8s.io", "v1", "leases")?.delete(NAMESPACE, &work.identity.name).await
 }
@@ -120,7 +120,7 @@ fn now() -> MicroTime {
     MicroTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
-/// A lease that does not say until when it holds is over.
+/// A lease without a duration or renew time is expired.
 fn is_expired(lease: &Value, now: &MicroTime) -> bool {
     let renewed = MicroTime::parse(lease.str_at(&["spec", "renewTime"])).ok();
     let seconds = lease.int_at(&["spec", "leaseDurationSeconds"]);
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn names() {
-        // That of the recorded server, whose machine is called so.
+        // The name of the recorded server, whose machine has this name.
         assert_eq!(Identity::new("vm").name, "apiserver-wlv32tlttr4jl3gtroqexyxapa");
         assert_eq!(base32(b"foobar"), "mzxw6ytboi");
         assert_eq!(base32(b"f"), "my");

@@ -1,5 +1,5 @@
-//! Something kept in step with all objects of a resource: told of each change, and of everything anew when changes were
-//! missed. Who must not act on old knowledge brings it up to date first ([`Informer::catch_up`]).
+//! An informer: it tells a handler of each change of a resource, and of all objects again when changes were missed. A
+//! reader that must not act on old data brings it up to date first ([`Informer::catch_up`]).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,34 +16,34 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// How many changes are taken at once.
+/// The maximum number of changes that are taken at once.
 const BATCH: usize = 256;
-/// How soon a watch that did not open is tried again.
+/// The pause before a watch that did not open is tried again.
 const RETRY: Duration = Duration::from_millis(250);
-/// How soon catching up looks again for a watch that has broken off.
+/// The pause before catching up looks again for a watch that has ended.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Who is told. Objects are in the storage version. Nothing here may wait.
+/// Receives the changes. Objects are in the storage version. No method may wait.
 pub trait Handler: Send + Sync + 'static {
-    /// Everything was read anew: what is not there any more, by namespace and name, is to be forgotten.
+    /// Everything was read again: objects for which `there` is false, by namespace and name, are gone.
     fn retain(&self, there: &dyn Fn(&str, &str) -> bool);
 
-    /// An object is there, came into being or changed.
+    /// An object exists, was created or has changed.
     fn put(&self, object: Value);
 
     /// An object is gone, or cannot be read any more.
     fn remove(&self, namespace: &str, name: &str);
 }
 
-/// The way of one resource's changes to a handler.
+/// Delivers the changes of one resource to a handler.
 pub struct Informer<H> {
     resource: Arc<Resource>,
     selected: LabelSelector,
     handler: H,
     watcher: Mutex<Option<Watcher>>,
-    /// Whether a watch is open, so that catching up is possible.
+    /// True while a watch is open, so that catching up is possible.
     open: watch::Sender<bool>,
-    /// Told when somebody else has emptied the watcher's mailbox, which then knows another waker.
+    /// Notified when another task has emptied the watcher's mailbox, which then has another waker.
     emptied: Notify,
 }
 
@@ -60,11 +60,11 @@ impl<H: Handler> Informer<H> {
     }
 
     /// Follows the resource until shutdown; `read` is called when everything has been read for the first time. After a
-    /// panic everything is read anew.
+    /// panic everything is read again.
     pub async fn run(self: Arc<Self>, shutdown: Shutdown, read: impl FnOnce() + Send) {
         let read = Mutex::new(Some(read));
         supervise("informer", || {
-            // What it had when it broke off may have been taken and not told.
+            // Items that were taken before a panic may not have been delivered.
             *self.watcher.lock() = None;
             self.open.send_replace(false);
             self.follow(&shutdown, || {
@@ -100,12 +100,12 @@ impl<H: Handler> Informer<H> {
                     () = &mut fired => return,
                 }
             }
-            // Too slow for the window, or the cache begins anew.
+            // Too slow for the window, or the cache has read everything again.
             self.open.send_replace(false);
         }
     }
 
-    /// Waits until the handler has been told of all that was acknowledged before this was called.
+    /// Waits until the handler has received every change that was acknowledged before this was called.
     pub(crate) async fn catch_up(&self) -> Result<(), Status> {
         let deadline = Instant::now() + BLOCK_TIMEOUT;
         let late = || Status::too_many_requests("storage is (re)initializing", 1);
@@ -130,7 +130,7 @@ impl<H: Handler> Informer<H> {
         }
     }
 
-    /// Opens a watch and reads what is there.
+    /// Opens a watch and reads the objects that are there.
     async fn begin(&self) -> Result<(), ()> {
         let context = Context::internal("");
         let options = ListOptions { labels: self.selected.clone(), ..ListOptions::default() };
@@ -161,7 +161,7 @@ impl<H: Handler> Informer<H> {
         }
     }
 
-    /// Hands on all that the watch has now.
+    /// Delivers all items that the watch has now.
     fn empty(&self) -> Result<(), WatchError> {
         let mut poller = Poller::from_waker(Waker::noop());
         loop {
@@ -172,7 +172,7 @@ impl<H: Handler> Informer<H> {
         }
     }
 
-    /// Hands on what the watch has; nothing may come between taking and telling.
+    /// Delivers the items of the watch; nothing may come between taking and delivering them.
     fn take(&self, poller: &mut Poller<'_>) -> Poll<Result<(), WatchError>> {
         let mut watcher = self.watcher.lock();
         let Some(open) = watcher.as_mut() else { return Poll::Ready(Err(WatchError::Closed)) };
@@ -200,7 +200,7 @@ impl<H: Handler> Informer<H> {
             }
             item => match (self.decode(item), item.entry()) {
                 (Some(object), _) => self.handler.put(object),
-                // What it said before does not hold any more.
+                // The former version of the object does not count any more.
                 (None, Some(entry)) => self.handler.remove(entry.namespace(), entry.name()),
                 (None, None) => {}
             },
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// Of all objects, those with the labels that were asked for, for as long as they have them.
+    /// The handler gets the objects with the selected labels, for as long as they have them.
     #[tokio::test]
     async fn selecting() {
         let resources = Cluster::resources();

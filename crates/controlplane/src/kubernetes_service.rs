@@ -1,7 +1,8 @@
-//! The service `kubernetes`, by which what runs in the cluster reaches the servers, and its endpoints.
+//! The service `kubernetes`, by which pods of the cluster reach the servers, and its endpoints.
 //!
-//! With the lease reconciler (the default), every server holds a key with a lease for its own address below `masterleases/`, as Go's lease reconciler
-//! does; the endpoints are the addresses of all such keys. A server that dies is gone when its lease ends.
+//! With the lease reconciler (the default), every server holds a key with a lease for its own address below
+//! `masterleases/`, as in Go; the endpoints are the addresses of all such keys. The key of a server that dies is gone
+//! when its lease ends.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,7 +23,7 @@ const PORT: i64 = 443;
 
 /// Below the root of all keys.
 const LEASES: &str = "masterleases/";
-/// Seconds after which a server that is not heard of counts as gone; half as much again as it takes to say so.
+/// The seconds after which a silent server counts as gone: half as many again as between two renewals.
 const LEASE_SECONDS: u64 = 15;
 
 /// Makes the service where it is missing, renews this server's lease and brings the endpoints up to date.
@@ -68,8 +69,8 @@ async fn listed(work: &Work) -> Result<Vec<String>, Status> {
     Ok(subset.list_at(&["addresses"]).iter().map(|address| address.str_at(&["ip"]).to_owned()).collect())
 }
 
-/// The addresses with the server's own among them, and no more than there are servers: those behind its own go first, so
-/// that servers who all do this agree in the end.
+/// The addresses with the server's own among them, and no more than there are servers: those after its own go first, so
+/// that servers that all do this agree in the end.
 fn counted(listed: &[String], own: &str, count: usize) -> Vec<String> {
     let mut addresses = listed.to_vec();
     if listed.iter().any(|address| address == own) && listed.len() <= count {
@@ -114,7 +115,7 @@ async fn ensure_service(work: &Work, advertised: Option<SocketAddr>) -> Result<(
     created(services.create(NAMESPACE, service).await.map(|_| ()))
 }
 
-/// Tells the other servers that this one is there.
+/// Renews the key that tells other servers of this one.
 async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     let endpoints = endpoints(work)?;
     let (store, key) = (store(&endpoints), lease_key(&endpoints, advertised));
@@ -136,7 +137,7 @@ async fn renew(work: &Work, advertised: SocketAddr) -> Result<(), Status> {
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
-/// The endpoints as the leases say.
+/// Makes the endpoints those of the leases.
 async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
     let endpoints = endpoints(work)?;
     let range = prefix_range(format!("{}{LEASES}", endpoints.resource().collection.root).as_bytes());
@@ -154,7 +155,7 @@ async fn reconcile(work: &Work, port: u16) -> Result<(), Status> {
     write(work, &texts, port).await
 }
 
-/// Makes endpoints and their slice say these addresses.
+/// Writes these addresses to the endpoints and their slice.
 async fn write(work: &Work, addresses: &[String], port: u16) -> Result<(), Status> {
     ensure_endpoints(&endpoints(work)?, addresses, i64::from(port)).await?;
     let all_v6 = !addresses.is_empty() && addresses.iter().all(|address| address.contains(':'));
@@ -179,7 +180,7 @@ async fn ensure_endpoints(endpoints: &Objects, addresses: &[String], port: i64) 
         return created(endpoints.create(NAMESPACE, object).await.map(|_| ()));
     };
     let labelled = there.str_at(&["metadata", "labels", SKIP_MIRROR]) == "true";
-    // Ports are those of whoever was first: servers of one cluster agree on them.
+    // Ports are those of the first server: servers of one cluster agree on them.
     let same_addresses = {
         let stored = there.list_at(&["subsets"]);
         let ips = |subset: &Value| -> Vec<String> {

@@ -1,5 +1,5 @@
-//! Coordinated leader election (KEP-4355): among the servers of a store one elects, for each lease that has candidates,
-//! which of them shall hold it.
+//! Coordinated leader election (KEP-4355): one of the servers of a store elects the holder of each lease that has
+//! candidates.
 
 mod candidates;
 mod election;
@@ -21,11 +21,11 @@ use candidates::Candidate;
 use election::Election;
 use lock::Lock;
 
-/// How long a lease is left alone before it is looked at again.
+/// The longest time between two looks at the leases.
 const REVIEW: Duration = Duration::from_secs(5);
-/// How often candidates are deleted that have not said for long that they are there.
+/// The interval at which expired candidates are deleted.
 const COLLECT: Duration = Duration::from_secs(30 * 60);
-/// How soon a resource that is not served is asked for again.
+/// The pause before a resource that is not served is looked for again.
 const UNSERVED: Duration = Duration::from_secs(5);
 
 /// Leads when no other server does, and elects as long as it leads.
@@ -88,7 +88,7 @@ async fn lead(leases: &Objects, candidates: &Objects) {
     }
 }
 
-/// Takes a step in every election, and says which leases have candidates.
+/// Takes a step in every election, and returns the names of the leases that have candidates.
 async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String>, Status> {
     let now = now();
     let mut by_lease: BTreeMap<(String, String), Vec<Candidate>> = BTreeMap::new();
@@ -110,7 +110,7 @@ async fn elect(leases: &Objects, candidates: &Objects) -> Result<BTreeSet<String
     Ok(names)
 }
 
-/// Deletes candidates that are none any more.
+/// Deletes expired candidates.
 async fn collect(candidates: &Objects) -> Result<(), Status> {
     for object in candidates.list("").await? {
         let candidate = Candidate::of(&object);

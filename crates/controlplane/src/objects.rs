@@ -40,7 +40,7 @@ impl Objects {
         self.entry(namespace, name).await?.map(|entry| self.decode(&entry)).transpose()
     }
 
-    /// [`Objects::get`] without reading what it says.
+    /// [`Objects::get`] without decoding the object.
     pub(crate) async fn entry(&self, namespace: &str, name: &str) -> Result<Option<Arc<Entry>>, Status> {
         match self.resource.get(&Context::internal(namespace), name, Match::Consistent).await {
             Ok(entry) => Ok(Some(entry)),
@@ -83,13 +83,13 @@ impl Objects {
         self.resource.create(&context, &permit, object).await
     }
 
-    /// Creates those of the objects that are not there yet, all at once. Somebody else may create them meanwhile.
+    /// Creates the missing ones of these objects, all at once. Somebody else may create them meanwhile.
     pub(crate) async fn create_missing(&self, objects: Vec<Value>) -> Result<(), Status> {
         let there = self.list("").await?;
         self.create_missing_of(&there, objects).await
     }
 
-    /// [`Objects::create_missing`] with what is there.
+    /// [`Objects::create_missing`] with the objects that are there.
     pub(crate) async fn create_missing_of(&self, there: &[Value], objects: Vec<Value>) -> Result<(), Status> {
         let key = |object: &Value| {
             let text = |member| object.str_at(&["metadata", member]).to_owned();

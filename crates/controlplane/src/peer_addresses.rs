@@ -1,7 +1,7 @@
-//! Where servers of one cluster reach each other (KEP-4020): a key with a lease for each, below `peerserverleases/`.
+//! Addresses of a cluster's servers for each other (KEP-4020): a key with a lease for each, below `peerserverleases/`.
 //!
-//! A server that lacks what a request is for hands it on to one that has it; the identity lease of that one names it, and
-//! the key says at which address. One that dies is gone when its lease ends.
+//! A server without the requested resource forwards the request to one that has it; the identity lease names that one,
+//! and the key has its address. The key of a server that dies is gone when its lease ends.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,11 +16,11 @@ use crate::start::Work;
 
 /// Below the root of all keys.
 const LEASES: &str = "peerserverleases/";
-/// Seconds after which a server that is not heard of counts as gone; half as much again as it takes to say so.
+/// The seconds after which a silent server counts as gone: half as many again as between two renewals.
 const LEASE_SECONDS: u64 = 15;
 const IDENTITY: &str = "apiserverIdentity";
 
-/// Says where this server is reached, while others may want to know.
+/// Publishes this server's address, while the gate is on.
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     let Some(address) = work.config.peer_address(work.resources.features()) else { return Ok(()) };
     let endpoints = endpoints(&work.resources)?;
@@ -39,7 +39,7 @@ pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {
     store.txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
-/// Nobody shall look for a server that has ended.
+/// Removes the address: nobody shall look for a server that has ended.
 pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     if work.config.peer_address(work.resources.features()).is_none() {
         return Ok(());
@@ -49,7 +49,7 @@ pub(crate) async fn leave(work: &Work) -> Result<(), Status> {
     store(&endpoints).txn(txn).await.map(|_| ()).map_err(store_failure)
 }
 
-/// What servers of the cluster say of their addresses.
+/// The published addresses of the cluster's servers.
 #[derive(Clone)]
 pub struct PeerAddresses(Catalog);
 

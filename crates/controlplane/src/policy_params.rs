@@ -1,4 +1,4 @@
-//! Whoever writes an admission policy or a binding must be able to read its parameters: expressions could tell them.
+//! Authors of admission policies and bindings must be able to read the parameters: expressions could reveal them.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ struct PolicyParams {
     resource: PolicyResource,
 }
 
-/// What is read, as far as it is known; `*` for what is not.
+/// The resource that is read, as far as it is known; `*` for unknown parts.
 struct Read {
     group: String,
     version: String,
     resource: String,
-    /// Why it is not known, for bindings.
+    /// The reason why it is not known, for bindings.
     unknown: Option<String>,
 }
 
@@ -115,7 +115,7 @@ impl PolicyParams {
         })
     }
 
-    /// What a policy reads.
+    /// Returns the resource that a policy reads.
     async fn of_policy(&self, name: &str) -> Read {
         let plural = match self.resource {
             PolicyResource::MutatingBindings => PolicyResource::MutatingPolicies.plural(),

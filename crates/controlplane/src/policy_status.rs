@@ -1,7 +1,7 @@
-//! The status of validating admission policies: what is wrong with their expressions for the kinds that they are for.
+//! The status of validating admission policies: type errors of their expressions for the kinds that they match.
 //!
-//! That is work of the controller manager. Where there is none, nobody would see the warnings: a policy that has had no
-//! status for a while is given one here, in the controller's name, and none that the controller has looked at.
+//! It is the controller manager's work. Where there is none, nobody would see the warnings: a policy that has had no
+//! status for a while gets one here, in the controller's name; those that the controller has looked at are left alone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::objects::Objects;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const PLURAL: &str = "validatingadmissionpolicies";
-/// Whom the status is from.
+/// The field manager of the status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
-/// How long the controller manager has the first word.
+/// The time for which the controller manager has the first word.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Follows the policies for ever.
@@ -48,7 +48,7 @@ pub(crate) async fn keep(resources: Catalog, policies: Arc<Resource>) {
     }
 }
 
-/// Remembers the policies that have changed and have no status of now.
+/// Remembers changed policies whose status is missing or older than the policy.
 async fn note(resources: &Catalog, changed: Changed, due: &mut HashMap<Text, Instant>) -> Result<(), Status> {
     let objects = Objects::new(resources, GROUP, "v1", PLURAL)?;
     let at = Instant::now() + PATIENCE;

@@ -1,4 +1,4 @@
-//! The priority classes of what a cluster cannot do without.
+//! The priority classes of pods that a cluster cannot do without.
 
 use binnacle_meta::Status;
 use binnacle_registry::Catalog;

@@ -1,4 +1,4 @@
-//! Random choices, where guessing them would gain nobody anything.
+//! Random choices that need not be hard to guess.
 
 use uuid::Uuid;
 

@@ -1,4 +1,4 @@
-//! Where services of the cluster are reached from this server: for aggregated APIs and for webhooks.
+//! The addresses of the cluster's services as seen from this server: for aggregated APIs and for webhooks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 
 use crate::random;
 
-/// How many changes of endpoints are taken off a watch at once.
+/// The maximum number of endpoint changes that are taken off a watch at once.
 const BATCH: usize = 256;
-/// Services that nobody has asked for within this time are forgotten when others come.
+/// The time without a request after which a service is forgotten when others come.
 const UNUSED: Duration = Duration::from_secs(600);
 
 /// The address of a service that is dialed (`--enable-aggregator-routing`).
@@ -33,13 +33,13 @@ pub enum ServiceRouting {
     Endpoints,
 }
 
-/// Resolves services from what the watch caches hold. What has not changed is not decoded again.
+/// Resolves services from the watch caches. Unchanged objects are not decoded again.
 pub struct ServiceAddresses {
     catalog: Catalog,
     routing: ServiceRouting,
-    /// Where this server listens: the service `kubernetes` is this server.
+    /// The address of this server, for the service `kubernetes`.
     own: Option<SocketAddr>,
-    /// How this server calls itself there.
+    /// The client identity for calls of this server to itself.
     itself: Option<Itself>,
     egress: Egress,
     known: Mutex<HashMap<(Text, Text), Arc<Known>>>,
@@ -54,7 +54,7 @@ struct Known {
     endpoints: Mutex<Endpoints>,
 }
 
-/// What of a service tells where it is.
+/// The part of a service that determines its address.
 struct ServiceSpec {
     kind: Text,
     cluster_ip: Text,
@@ -83,7 +83,7 @@ struct Slice {
 }
 
 impl ServiceAddresses {
-    /// `own` is where this server is reached from itself.
+    /// `own` is the address of this server for itself.
     pub fn new(catalog: Catalog, routing: ServiceRouting, own: Option<SocketAddr>) -> Self {
         Self { catalog, routing, own, itself: None, egress: Egress::default(), known: Mutex::default() }
     }
@@ -100,7 +100,7 @@ impl ServiceAddresses {
         Self { itself: Some(itself), ..self }
     }
 
-    /// Where this server is, for a service that is this server.
+    /// Returns the address of this server if the service is this server.
     fn own(&self, namespace: &str, name: &str, port: u16) -> Option<SocketAddr> {
         self.own.filter(|_| (namespace, name, port) == ("default", "kubernetes", 443))
     }
@@ -196,7 +196,7 @@ impl Known {
         let context = Context::internal(&self.namespace);
         let seen = match seen {
             Some(generation) => Some(generation),
-            // What is listed after this is at least as new as where the watch begins. Without a watch nothing is kept.
+            // A list after this is at least as new as the beginning of the watch. Without a watch nothing is kept.
             None => match resource.watch(&context, &options, WatchFrom::ChangesOnly).await? {
                 Ok(watcher) => {
                     let mut endpoints = self.endpoints.lock();
@@ -210,15 +210,15 @@ impl Known {
         };
         let slices: Arc<[Slice]> = list(&resource, &context, &options).await?.into();
         let mut endpoints = self.endpoints.lock();
-        // What has changed meanwhile may be missing here: who asks next lists again.
+        // Later changes may be missing in this list: the next caller lists again.
         if seen == Some(endpoints.generation) {
             endpoints.slices = Some(slices.clone());
         }
         Ok(slices)
     }
 
-    /// The slices if they are known and nothing was told of them since, otherwise the generation in which they are to be
-    /// listed, if a watch is open.
+    /// Returns the slices if they are known and unchanged, otherwise the generation for which they have to be listed,
+    /// if a watch is open.
     fn unchanged(&self) -> Result<Arc<[Slice]>, Option<u64>> {
         let endpoints = &mut *self.endpoints.lock();
         let Some(watcher) = &mut endpoints.watcher else { return Err(None) };
@@ -231,7 +231,7 @@ impl Known {
                     endpoints.slices = None;
                     endpoints.generation += 1;
                 }
-                // Too slow for the window, or the cache begins anew.
+                // Too slow for the window, or the cache has read everything again.
                 Poll::Ready(Err(_)) => {
                     *endpoints = Endpoints { generation: endpoints.generation + 1, ..Endpoints::default() };
                     return Err(None);

@@ -1,7 +1,7 @@
-//! What services get when they are created and changed: cluster IPs, address families, node ports.
+//! Allocation for services that are created and changed: cluster IPs, address families, node ports.
 //!
-//! There is no transaction over a service and what it is given. Things are therefore taken before the service is written
-//! and given back after, so that what goes wrong in between can only leave too much taken; the repair loop finds that.
+//! There is no transaction over a service and its allocations. They are therefore taken before the service is written
+//! and released after, so that a failure in between can only leave too much taken; the repair loop finds that.
 
 mod addresses;
 mod bitmap;
@@ -232,7 +232,7 @@ impl ServiceHooks {
     }
 }
 
-/// What a change of a service means for its addresses.
+/// The effect of a change of a service on its addresses.
 enum AddressChange {
     None,
     /// It gets addresses for its families from this one on.

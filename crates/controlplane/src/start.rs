@@ -22,7 +22,7 @@ use crate::{
     system_namespaces,
 };
 
-/// How soon a step that failed is tried again: first, and at last.
+/// The pause before a failed step is tried again: at first, and at most.
 pub(crate) const RETRY_FIRST: Duration = Duration::from_millis(100);
 pub(crate) const RETRY_LAST: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ pub struct Step {
     done: watch::Receiver<bool>,
 }
 
-/// Begins the loops. What others cannot be made without comes first, and all else as soon as that is there.
+/// Starts the loops. The objects that others depend on come first, and all else as soon as they are there.
 pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlPlane {
     let work = Arc::new(Work::new(resources, config));
     let (registrations, storage_versions) = (work.registrations.clone(), work.storage_versions.clone());
@@ -87,7 +87,7 @@ pub fn start(resources: Catalog, config: Config, shutdown: Shutdown) -> ControlP
     ControlPlane { steps, registrations, storage_versions, server_name, task }
 }
 
-/// What the loops work with.
+/// The shared data of the loops.
 pub(crate) struct Work {
     pub(crate) resources: Catalog,
     pub(crate) config: Config,
@@ -111,7 +111,7 @@ impl Work {
 #[derive(Clone)]
 struct Loop {
     name: &'static str,
-    /// What else kube-apiserver has a hook for, and this loop does as well.
+    /// The names of kube-apiserver's other hooks for work that this loop does as well.
     also: &'static [&'static str],
     how: How,
 }
@@ -123,7 +123,7 @@ enum How {
         ensure: Ensure,
         /// Once done, it is done again after this time.
         every: Option<Duration>,
-        /// What is undone when the server goes.
+        /// Undoes the step when the server stops.
         leave: Option<Ensure>,
     },
     /// Acts when a resource changes, until the shutdown signal.
@@ -203,7 +203,7 @@ fn stages(features: &Features) -> [Vec<Loop>; 2] {
 }
 
 impl Loop {
-    /// `every` so many seconds.
+    /// `every` is in seconds.
     fn repeat(name: &'static str, every: Option<u64>, ensure: Ensure) -> Self {
         Self { name, also: &[], how: How::Repeat { ensure, every: every.map(Duration::from_secs), leave: None } }
     }
@@ -266,7 +266,7 @@ async fn repeat(
                 }
             }
             Err(status) => {
-                // What is refused as it is (endpoints at a loopback address, say) keeps nobody from serving.
+                // An invalid object (endpoints at a loopback address, say) does not keep the server from serving.
                 if status.is(StatusReason::Invalid) || BEGUN_IS_DONE.contains(&name) {
                     report.send_replace(true);
                 }
@@ -284,7 +284,7 @@ async fn repeat(
 }
 
 impl ControlPlane {
-    /// What is done at the start, for health checks.
+    /// Returns the steps of the start, for health checks.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -294,12 +294,12 @@ impl ControlPlane {
         &self.server_name
     }
 
-    /// The APIServices that are kept for what is served here.
+    /// Returns the APIServices that are kept for the served APIs.
     pub fn registrations(&self) -> &Registrations {
         &self.registrations
     }
 
-    /// What has been told of the versions in which resources are stored.
+    /// Returns the published versions in which resources are stored.
     pub fn storage_versions(&self) -> &StorageVersions {
         &self.storage_versions
     }
@@ -320,7 +320,7 @@ impl ControlPlane {
 }
 
 impl Step {
-    /// A step of a part beside the control plane, and what tells that it was done.
+    /// A step of a part beside the control plane, and the sender that marks it as done.
     pub fn new(name: &'static str) -> (Self, watch::Sender<bool>) {
         let (report, done) = watch::channel(false);
         (Self { name, done }, report)

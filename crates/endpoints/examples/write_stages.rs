@@ -1,5 +1,5 @@
-//! Where the CPU time of writing one pod goes, stage by stage, without HTTP, admission and storage:
-//! `cargo run --release -p binnacle-endpoints --example write_stages`, with a part of a row's name to see only such rows.
+//! The CPU time of the stages of writing one pod, without HTTP, admission and storage: `cargo run --release -p
+//! binnacle-endpoints --example write_stages`, with a part of a row's name to see only those rows.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ fn main() {
     };
     let status_reset = ["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"].map(Text::new_static);
 
-    // What a client sends: no status, no managed fields.
+    // The object as a client sends it: no status, no managed fields.
     let full = decode::json(POD.as_bytes(), message, &Limits::default()).expect("the pod is well formed").value;
     let mut sent = full.clone();
     sent.make_object().remove("status");
@@ -174,7 +174,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// The best of several rounds, since noise only ever adds; `prepare` is not counted.
+    /// Prints the best of several rounds, since noise only adds time; `prepare` is not timed.
     fn time<I, O>(&self, name: &str, mut prepare: impl FnMut() -> I, mut work: impl FnMut(I) -> O) {
         if !name.contains(&self.only) {
             return;

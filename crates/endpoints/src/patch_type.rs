@@ -1,6 +1,6 @@
 //! The media types of patches.
 
-/// How a PATCH body is to be read.
+/// The type of a PATCH body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
     Json,
@@ -10,7 +10,7 @@ pub(crate) enum PatchType {
 }
 
 impl PatchType {
-    /// By the Content-Type, parameters aside; `None` for what is no patch.
+    /// Returns the type of a Content-Type, without its parameters; `None` if it is no patch.
     pub(crate) fn of(content_type: Option<&str>) -> Option<Self> {
         let bare = content_type.unwrap_or("").split(';').next().unwrap_or("").trim();
         Some(match bare.to_ascii_lowercase().as_str() {

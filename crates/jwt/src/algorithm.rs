@@ -74,7 +74,7 @@ impl Curve {
         }
     }
 
-    /// As key sets call it.
+    /// The name in key sets.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::P256 => "P-256",

@@ -8,7 +8,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{KeyError, PrivateKey, PublicKey};
 
-/// Why a file of keys cannot be used.
+/// An error of a file of keys that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     #[error("{}", read_error(path, error))]
@@ -26,7 +26,7 @@ pub fn load_private(path: &Path) -> Result<PrivateKey, KeyFileError> {
     private_from_pem(&pem).map_err(|error| KeyFileError::Private { path: shown(), error })
 }
 
-/// All keys of a file, also those of which it holds the private half and those in certificates.
+/// All public keys of a file, also those of its private keys and certificates.
 pub fn load_public(path: &Path) -> Result<Vec<PublicKey>, KeyFileError> {
     let shown = || path.display().to_string();
     let pem = std::fs::read(path).map_err(|error| KeyFileError::Unreadable { path: shown(), error })?;

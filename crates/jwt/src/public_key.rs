@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::der::{self, Reader};
 use crate::{Algorithm, Curve, KeyError};
 
-/// A key that can tell whether somebody with the private half signed something.
+/// A public key: verifies that a holder of the private half signed something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     id: String,
@@ -68,7 +68,7 @@ impl PublicKey {
         Self::rsa(key.unsigned()?, key.unsigned()?)
     }
 
-    /// The name of the key: its own, or what a key set calls it.
+    /// Returns the name of the key: its own, or that of a key set.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -79,7 +79,7 @@ impl PublicKey {
         Self { id: id.to_owned(), ..self }
     }
 
-    /// What a holder of the private half signs service account tokens with.
+    /// Returns the algorithm with which the private half signs service account tokens.
     pub fn algorithm(&self) -> Algorithm {
         match &self.material {
             Material::Rsa { .. } => Algorithm::Rs256,
@@ -87,7 +87,7 @@ impl PublicKey {
         }
     }
 
-    /// Whether `signature` is one of `message` by this algorithm; false for an algorithm of other keys.
+    /// Returns true if `signature` is one of `message` by this algorithm; false for an algorithm of other keys.
     pub fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         match &self.material {
             Material::Rsa { modulus, exponent } => {

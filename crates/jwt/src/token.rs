@@ -6,27 +6,27 @@ use serde_json::Value;
 
 use crate::{Algorithm, PublicKey};
 
-/// What a token may have in bytes: more than any header of a request.
+/// The maximum size of a token in bytes: more than any header of a request.
 const MAX_BYTES: usize = 256 << 10;
 
-/// A token that was taken apart. Nothing has been said yet about who made it.
+/// A token that was taken apart. Its signature has not been verified.
 #[derive(Clone, Debug)]
 pub struct Token<'a> {
     header: Value,
     claims: Value,
     signature: Vec<u8>,
-    /// What was signed.
+    /// The signed part of the text: header and claims.
     message: &'a str,
 }
 
-/// Why a signature says nothing.
+/// An error of a token that cannot be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
     #[error("go-jose/go-jose: unknown/unsupported algorithm")]
     Algorithm,
     #[error("go-jose/go-jose: error in cryptographic primitive")]
     Signature,
-    /// The header demands (`crit`) what is not known here.
+    /// The header has a critical extension (`crit`), and none is supported.
     #[error("go-jose/go-jose: unsupported crit header")]
     Critical,
 }
@@ -54,7 +54,7 @@ impl<'a> Token<'a> {
         Algorithm::from_name(self.header["alg"].as_str()?)
     }
 
-    /// The claims of whoever made this up.
+    /// Returns the claims without verifying the signature: anybody may have written them.
     pub fn unverified(&self) -> &Value {
         &self.claims
     }

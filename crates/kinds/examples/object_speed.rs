@@ -1,6 +1,6 @@
-//! How fast a pod of the usual size goes through protobuf and JSON, beside `serde_json::Value`:
-//! `cargo run --release -p binnacle-kinds --example object_speed`, with the name of a row to see only that one. Rates are
-//! in bytes of the JSON form where JSON is made or read, and of the protobuf form otherwise.
+//! The speed of protobuf and JSON for a pod of the usual size, beside `serde_json::Value`: `cargo run --release -p
+//! binnacle-kinds --example object_speed`, with the name of a row to see only that one. Rates are in bytes of the JSON
+//! form where JSON is made or read, and of the protobuf form otherwise.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -19,7 +19,7 @@ impl Kinds for BuiltInKinds {
     }
 
     fn all(&self) -> Vec<KnownKind<'_>> {
-        let known = |kind: &'static tables::Kind| KnownKind {
+        let known = |kind: &'static tables::KindMessage| KnownKind {
             group: kind.group,
             version: kind.version,
             kind: kind.kind,

@@ -25,7 +25,7 @@ pub fn is_invalid_ca_bundle(bundle: &str) -> bool {
     ca_bundle_problem(bundle).is_some()
 }
 
-/// What is wrong with certificates that a client is to trust, in base64. One that can be read is enough.
+/// Returns the error of a base64 CA bundle, if any. One certificate that can be parsed is enough.
 pub(crate) fn ca_bundle_problem(bundle: &str) -> Option<String> {
     if bundle.is_empty() {
         return None;

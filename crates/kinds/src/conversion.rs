@@ -17,8 +17,8 @@ use crate::tables;
 /// To the stored version and back, in place, `apiVersion` and `kind` included.
 pub type Convert = fn(&mut Value);
 
-/// How objects of a version get to the stored version of their kind and back; `None` for the stored version itself and
-/// for kinds that are not known.
+/// The conversions of a version to the stored version of its kind and back; `None` for the stored version itself and
+/// for unknown kinds.
 pub fn conversion(group: &str, version: &str, kind: &str) -> Option<(Convert, Convert)> {
     let mut all = CONVERSIONS.iter().chain(removed::CONVERSIONS);
     all.find(|c| (c.group, c.version, c.kind) == (group, version, kind)).map(|c| (c.to, c.from))
@@ -68,6 +68,7 @@ macro_rules! converted {
     };
 }
 
+mod old_workloads;
 // It needs the macros.
 mod removed;
 
@@ -126,7 +127,7 @@ fn set_type(object: &mut Value, api_version: &'static str, kind: &'static str) {
     members.insert("apiVersion", api_version);
 }
 
-/// Names another version and brings what the conversion has made into that version's form.
+/// Sets the type of a converted object and brings it into the canonical form of that version.
 fn finish(object: &mut Value, group: &'static str, version: &'static str, kind: &'static str) {
     let members = object.make_object();
     members.insert("kind", kind);

@@ -145,7 +145,7 @@ fn longest_match(
     (new_from, new_to): (usize, usize),
 ) -> (usize, usize, usize) {
     let mut best = (old_from, new_from, 0);
-    // How long the run of equal lines is that ends at a line of the new text.
+    // The lengths of the runs of equal lines, by the line of the new text at which they end.
     let mut runs: HashMap<usize, usize> = HashMap::new();
     for (i, line) in old.iter().enumerate().take(old_to).skip(old_from) {
         let mut next = HashMap::new();

@@ -1,12 +1,12 @@
-//! Whether two values mean the same to the API: apimachinery's `equality.Semantic`, which decides whether a change of
-//! a spec starts a new generation and whether an immutable field was touched.
+//! Semantic equality of values: apimachinery's `equality.Semantic`, which decides whether a change of a spec starts a
+//! new generation and whether an immutable field was touched.
 
 use binnacle_meta::Quantity;
 use binnacle_schema::{Field, Message, Object, Presence, Ty, Value};
 
 use crate::tables;
 
-/// Whether two values of a definition (`io.k8s.api.core.v1.PodSpec`) mean the same; `None` is the zero value.
+/// Returns true if two values of a definition (`io.k8s.api.core.v1.PodSpec`) are equal; `None` is the zero value.
 pub(crate) fn equal(definition: &str, a: Option<&Value>, b: Option<&Value>) -> bool {
     let (a, b) = (present(a), present(b));
     if a == b {
@@ -20,7 +20,7 @@ pub(crate) fn equal(definition: &str, a: Option<&Value>, b: Option<&Value>) -> b
     }
 }
 
-/// Whether the values at a path of two objects mean the same; `definition` is that of the values.
+/// Returns true if the values at a path of two objects are equal; `definition` is that of the values.
 pub(crate) fn equal_at(definition: &str, a: &Value, b: &Value, path: &[&str]) -> bool {
     equal(definition, a.at(path), b.at(path))
 }
@@ -53,8 +53,8 @@ fn members(a: Option<&Value>, b: Option<&Value>, field: &Field) -> bool {
     }
 }
 
-/// Whether a value that one side has is what the absent one means: lists and maps are alike nil and empty, pointers
-/// are not, and what is no pointer has its zero value.
+/// Returns true if a value equals an absent one: lists and maps that are empty equal nil, pointers never do, and other
+/// types do with their zero value.
 fn is_empty(value: &Value, field: &Field) -> bool {
     match value {
         Value::List(items) => items.is_empty(),

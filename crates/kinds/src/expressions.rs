@@ -1,5 +1,5 @@
-//! Expressions within objects: what those of admission and of device selectors can use, and what is said of those that
-//! do not compile.
+//! Expressions within objects: the environments of those of admission and of device selectors, and the errors of those
+//! that do not compile.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ use binnacle_cel::{
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, Text};
 use binnacle_schema::Value;
 
-/// What the expressions of one policy or webhook can use beside the objects of a request.
+/// The variables and types that the expressions of a policy or webhook may use besides the objects of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Uses {
     /// `params`
@@ -43,7 +43,7 @@ impl Compiler {
         Self { uses: Uses { params, ..Uses::default() }, variables: variables.then(Variables::default), stored }
     }
 
-    /// The rule for an expression: it compiles, and its result is of one of these types. `value` is what is shown.
+    /// Validates an expression: it compiles, and its result is of one of these types. Errors show `value`.
     pub fn check(
         &self,
         path: &FieldPath,
@@ -129,8 +129,8 @@ pub fn admission(version: Version, uses: Uses, variables: Option<&[(Text, DeclTy
     env
 }
 
-/// The environment in which expressions of a policy are checked against one of the kinds that it is for. Programs are not
-/// made of what is compiled here.
+/// The environment in which expressions of a policy are checked against one of the kinds that it is for. Expressions
+/// compiled here are not made programs.
 pub fn type_checking(object: &DeclType, params: Option<&DeclType>, variables: &[(Text, DeclType)]) -> Environment {
     let mut env = Environment::new(Version::STORED)
         .with_data("namespaceObject", &namespace_type())
@@ -150,7 +150,7 @@ pub fn devices() -> &'static Environment {
     DEVICES.get_or_init(|| Environment::new(Version::COMPATIBLE).with_bind().with_data("device", &device_type()))
 }
 
-/// What a selector may cost for one device.
+/// The highest cost of a selector for one device.
 const SELECTOR_COST_MAX: u64 = 1_000_000;
 
 /// The rule for the selector of a device.
@@ -173,8 +173,7 @@ pub fn device_selector(path: &FieldPath, expression: &str, errors: &mut FieldErr
     }
 }
 
-/// The program of an expression whose result is of one of these types, of any where there are none, or what is wrong with
-/// it.
+/// Compiles an expression whose result is of one of these types, or of any type if there are none.
 pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Program, String> {
     let ast = env.compile(expression).map_err(|errors| format!("compilation failed: {errors}"))?;
     let found = ast.output_type();
@@ -184,7 +183,7 @@ pub fn compile(env: &Environment, expression: &str, types: &[Type]) -> Result<Pr
     ast.program().map_err(|error| format!("{NO_PROGRAM}{error}"))
 }
 
-/// How what cannot be made a program of begins.
+/// The prefix of errors of expressions that compile but cannot be made a program.
 const NO_PROGRAM: &str = "program instantiation failed: ";
 
 /// An expression that compiles and cannot become a program counts as an error of the server, as in kube-apiserver.
@@ -375,7 +374,7 @@ pub fn data_type(ty: &Type) -> DeclType {
 mod tests {
     use super::*;
 
-    /// What is said behind the value that is shown.
+    /// The detail of an error, which follows the value.
     fn detail(error: &FieldError) -> String {
         let body = error.body();
         body.split_once("\": ").map_or(body, |(_, detail)| detail).to_owned()

@@ -24,7 +24,7 @@ fn drop_unless(object: &mut Value, old: Option<&Value>, gated: &[Gated], enabled
     }
 }
 
-/// Whether something stands at a path; an empty list is nothing.
+/// Returns true if there is a value at a path; an empty list is none.
 pub(crate) fn in_use(value: &Value, path: &[&str]) -> bool {
     match (path, value) {
         ([], Value::Null) => false,

@@ -72,7 +72,7 @@ fn move_host_fields(spec: &Object, message: &Message, shown: &mut Object) {
 const HOST_FIELDS: [&str; 5] = ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
 #[rustfmt::skip]
-/// Where internal structs have another order than the API's.
+/// The fields of internal structs whose order differs from the API's.
 const ORDERS: [(&str, &[&str]); 5] = [
     (
         "PodSpec",
@@ -302,7 +302,7 @@ mod tests {
             (
                 "io.k8s.api.rbac.v1.RoleRef",
                 value!({"apiGroup": "g", "kind": "K", "name": "n"}),
-                r#"{"APIGroup":"g","Kind":"K","Name":"n"}"#,
+                r#"{"APIGroup":"g","KindMessage":"K","Name":"n"}"#,
             ),
             (
                 "io.k8s.api.resource.v1.ResourceClaimTemplateSpec",

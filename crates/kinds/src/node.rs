@@ -10,7 +10,7 @@ use crate::checks::items;
 
 pub(crate) const STRATEGIES: &[Entry] = &[("RuntimeClass", &runtime_class::RuntimeClass)];
 
-/// What is to be said of a label that nodes should no longer be chosen by.
+/// Returns the deprecation warning of a node label that selectors should no longer use.
 pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",

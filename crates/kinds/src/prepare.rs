@@ -1,4 +1,4 @@
-//! What most strategies do when they prepare an object: fields that an endpoint does not write are put back.
+//! Steps that most strategies share when they prepare an object: fields that an endpoint does not write are put back.
 
 use binnacle_schema::{Object, Value};
 
@@ -55,7 +55,7 @@ fn exactly_equal(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-/// What `status` endpoints of newer kinds put back of the metadata: nearly all that is not bookkeeping.
+/// Puts back the metadata that `status` endpoints of newer kinds do not write: nearly all that is not bookkeeping.
 pub(crate) fn put_back_metadata(object: &mut Value, old: &Value) {
     const MEMBERS: [&str; 6] =
         ["deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences"];
@@ -84,7 +84,7 @@ pub(crate) fn remove_at(object: &mut Value, path: &[&str], member: &str) {
     }
 }
 
-/// Whether something stands at a path.
+/// Returns true if there is a value other than null at a path.
 pub(crate) fn is_set(object: &Value, path: &[&str]) -> bool {
     object.at(path).is_some_and(|value| !value.is_null())
 }

@@ -7,7 +7,7 @@ use binnacle_schema::Message;
 
 /// A kind and the structure of its objects; lists and options are kinds too.
 #[derive(Clone, Copy)]
-pub struct Kind {
+pub struct KindMessage {
     /// Empty for the core group.
     pub group: &'static str,
     pub version: &'static str,
@@ -33,17 +33,17 @@ pub fn messages() -> impl ExactSizeIterator<Item = &'static Message> {
 }
 
 /// All kinds, by group, version and kind.
-pub fn kinds() -> impl ExactSizeIterator<Item = &'static Kind> {
+pub fn kinds() -> impl ExactSizeIterator<Item = &'static KindMessage> {
     generated::KINDS.iter()
 }
 
-impl Kind {
+impl KindMessage {
     pub fn group_version_kind(&self) -> GroupVersionKind {
         GroupVersionKind::new(self.group, self.version, self.kind)
     }
 }
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for KindMessage {
     /// Without the fields, which refer to each other without end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.group_version_kind(), self.message.name)
@@ -57,7 +57,7 @@ mod generated {
     use binnacle_schema::table::{Facts, List, PLAIN, field, t};
     use binnacle_schema::{Field, Message, MessageRef, Presence, Ty, Union};
 
-    use super::Kind;
+    use super::KindMessage;
 
     include!(concat!(env!("OUT_DIR"), "/tables.rs"));
 }

@@ -1,4 +1,4 @@
-//! What tests of strategies share.
+//! Shared parts of the tests of strategies.
 
 use std::sync::LazyLock;
 

@@ -52,12 +52,12 @@ pub(crate) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
-/// Makes a member what it is in the old object: what this endpoint may not change.
+/// Puts a member back to its value in the old object: this endpoint may not change it.
 pub(crate) fn keep(object: &mut Value, old: &Value, member: &str) {
     keep_at(object, old, &[member]);
 }
 
-/// Makes the member at a path what it is in the old object.
+/// Puts the member at a path back to its value in the old object.
 pub(crate) fn keep_at(object: &mut Value, old: &Value, path: &[&str]) {
     let Some((member, parents)) = path.split_last() else { return };
     match old.at(path).filter(|value| !value.is_null()) {

@@ -1,4 +1,4 @@
-//! What kinds that make pods from a template share.
+//! Rules for all kinds that make pods from a template.
 
 pub(crate) mod validation;
 
@@ -12,7 +12,7 @@ use crate::pod_spec::{drop_disabled_spec_fields, warnings};
 use crate::tree::keep;
 use crate::{Features, Strategy, StrategyContext, spec_generation};
 
-/// The usual create: no status, the first generation, a template without what is off.
+/// Prepares the usual create: no status, the first generation, a template without disabled fields.
 pub(crate) fn prepare_create(features: &Features, object: &mut Value, template: &[&str]) {
     object.make_object().remove("status");
     spec_generation(object, None, |_, _| true);
@@ -32,8 +32,8 @@ pub(crate) fn prepare_update(
     spec_generation(object, Some(old), |object, old| !equal(spec_definition, object.get("spec"), old.get("spec")));
 }
 
-/// Prepares what comes through a subresource of a workload: a scale is an update of the replicas and of nothing else, a
-/// status leaves the spec alone. True for a scale, which needs no more.
+/// Prepares an update through a subresource of a workload: a scale changes only the replicas, a status leaves the spec
+/// alone. Returns true for a scale, which needs no more.
 pub(crate) fn prepare_subresource(
     workload: &dyn Strategy,
     subresource: &str,
@@ -55,7 +55,7 @@ pub(crate) fn prepare_subresource(
     true
 }
 
-/// The rules for what comes through a subresource of a workload: those of an update for a scale, else those of the status.
+/// Validates an update through a subresource of a workload: as any update for a scale, else by the rules of the status.
 pub(crate) fn validate_subresource(
     workload: &dyn Strategy,
     subresource: &str,
@@ -73,7 +73,7 @@ pub(crate) fn validate_subresource(
 pub(crate) const REPLICAS_GATED: &[Gated] =
     &[Gated { feature: "DeploymentReplicaSetTerminatingReplicas", fields: &[&["status", "terminatingReplicas"]] }];
 
-/// Drops from the template at a path what is off in this version.
+/// Drops disabled fields from the template at a path.
 pub(crate) fn drop_disabled_template_fields(
     features: &Features,
     object: &mut Value,
@@ -86,7 +86,7 @@ pub(crate) fn drop_disabled_template_fields(
     }
 }
 
-/// What is said of the template at a path, where a write makes a new generation of the object.
+/// The warnings about the pod template at a path, for writes that make a new generation of the object.
 pub(crate) fn template_warnings(object: &Value, old: Option<&Value>, path: &[&str]) -> Vec<String> {
     let generation = |object: &Value| object.int_at(&["metadata", "generation"]);
     if old.is_some_and(|old| generation(old) == generation(object)) {

@@ -1,4 +1,4 @@
-//! How much memory a document may take: what bodies of hostile clients are refused, and that no object that a cluster has
+//! Limits on the memory of a document: large bodies of hostile clients are refused, and no object that a cluster has
 //! comes near the bound.
 
 use std::fmt::Write as _;

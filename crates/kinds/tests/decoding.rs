@@ -1,4 +1,4 @@
-//! What Go's decoder says about documents that are not quite right, against the tables of the built-in kinds.
+//! The errors of Go's decoder for malformed documents, against the tables of the built-in kinds.
 
 use binnacle_kinds::tables;
 use binnacle_schema::{Limits, Message, Value, canonical, decode, json, proto, yaml};
@@ -122,7 +122,7 @@ fn errors() {
             r#"{"data":[]}"#,
             "json: cannot unmarshal array into Go struct field Secret.data of type map[string][]uint8",
         ),
-        // The first wrong type is told, a value that cannot be read before it, malformed JSON before anything.
+        // The first wrong type is reported; a value that cannot be read precedes it, malformed JSON precedes both.
         (
             "Pod",
             r#"{"spec":{"hostNetwork":1,"hostPID":2}}"#,
@@ -170,7 +170,7 @@ fn findings() {
             r#"{"spec":{"containers":[{"name":"a","x":1},{"y":1,"y":2}]}}"#,
             Some(r#"unknown field "spec.containers[0].x", unknown field "spec.containers[1].y""#),
         ),
-        // What reads itself is not looked into.
+        // Fields of types with an unmarshaler of their own are not checked.
         ("ControllerRevision", r#"{"data":{"a":1,"a":2}}"#, Some("")),
         (
             "CustomResourceDefinition",

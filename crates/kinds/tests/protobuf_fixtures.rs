@@ -20,7 +20,7 @@ fn folder() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// What does not agree about one fixture.
+/// Returns the difference for one fixture.
 fn check(name: &str, pb: &[u8], fixture: &[u8]) -> Result<(), String> {
     let envelope = proto::unwrap(pb).map_err(|e| e.to_string())?;
     let (group, version) = envelope.api_version.split_once('/').unwrap_or(("", &envelope.api_version));

@@ -98,7 +98,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Whether Go's zero value of the type is anything but `null`.
+/// Returns true if Go's zero value of the type is anything but `null`.
 fn never_null(ty: &Ty) -> bool {
     matches!(
         ty,
@@ -240,7 +240,7 @@ fn random_objects() {
 }
 
 #[track_caller]
-fn assert_same(a: &Value, b: &Value, kind: &tables::Kind) {
+fn assert_same(a: &Value, b: &Value, kind: &tables::KindMessage) {
     assert!(a == b, "{kind:?}:\n{}\n{}", json::to_string(a), json::to_string(b));
 }
 

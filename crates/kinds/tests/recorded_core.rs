@@ -118,7 +118,7 @@ struct Replay {
 }
 
 /// A kind, its rules and where its objects stand.
-struct Kind {
+struct RecordedKind {
     group: String,
     version: String,
     kind: String,
@@ -160,7 +160,7 @@ impl Replay {
         let dry_run = step.at(&["query", "dryRun"]).is_some();
         match verb {
             "POST" if target.name.is_empty() && (status == 201 || status == 422) => {
-                let Some(kind) = Kind::of(body) else { return Ok(()) };
+                let Some(kind) = RecordedKind::of(body) else { return Ok(()) };
                 let mut object = kind.decode(body)?;
                 kind.set_defaults(&mut object);
                 kind.prepare_create(&mut object, step.at(&["expect", "body"]));
@@ -179,7 +179,7 @@ impl Replay {
             "PUT" | "PATCH" if status == 200 || status == 422 => {
                 let key = format!("{}/{}", target.collection, target.name);
                 let Some(old) = objects.get(&key).cloned() else { return Ok(()) };
-                let Some(kind) = Kind::of(&old) else { return Ok(()) };
+                let Some(kind) = RecordedKind::of(&old) else { return Ok(()) };
                 let mut sent = match (verb, content_type) {
                     ("PUT", _) => body.clone(),
                     (_, "application/merge-patch+json") => merge(&old, body),
@@ -224,7 +224,7 @@ impl Replay {
 
     fn compare(
         &mut self,
-        kind: &Kind,
+        kind: &RecordedKind,
         object: &Value,
         errors: binnacle_meta::FieldErrors,
         step: &Value,
@@ -285,7 +285,7 @@ impl Replay {
     }
 }
 
-impl Kind {
+impl RecordedKind {
     fn of(object: &Value) -> Option<Self> {
         let api_version = object.str_at(&["apiVersion"]);
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -469,7 +469,7 @@ fn differ(path: &str, got: Option<&Value>, want: Option<&Value>, out: &mut Vec<S
     }
 }
 
-/// Whether a text is the recorded one, in which `<ip:1>`, `<nodeport:1>` and the like stand for any text.
+/// Returns true if a text is the recorded one, in which `<ip:1>`, `<nodeport:1>` and the like stand for any text.
 fn glob(pattern: &str, text: &str) -> bool {
     const MARKS: [&str; 5] = ["<rv", "<generated:", "<ip:", "<nodeport:", "<age>"];
     let Some(start) = MARKS.iter().filter_map(|mark| pattern.find(mark)).min() else { return pattern == text };

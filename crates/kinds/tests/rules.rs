@@ -50,7 +50,7 @@ fn every_rule_says_what_it_should() {
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-/// The text of a file with what is said now.
+/// The text of a file with the present errors.
 fn replay(text: &str) -> String {
     let mut now = String::new();
     let mut subject: Option<Subject> = None;
@@ -98,7 +98,7 @@ impl Subject {
         }
         let mut old = self.decode(base);
         strategy.prepare_for_create(&self.situation(), &mut old);
-        // What nodes and controllers report is there after the create.
+        // The status of nodes and controllers is there after the create.
         let reported = serde_json::from_str::<Json>(base).is_ok_and(|base| base.get("status").is_some());
         if let Some(status) = self.decode(base).get("status").filter(|_| reported) {
             old.make_object().insert("status", status.clone());

@@ -1,11 +1,11 @@
-//! How many files and sockets the process may have open.
+//! The limit on files and sockets that the process may have open.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is asked for where there is no upper limit, unless the system names one.
+/// The limit where there is no upper one, unless the system names one.
 const PLENTY: u64 = 1 << 20;
 
-/// Raises the limit as far as it may be, and says what it is then. Each connection takes one, and the store must never be
+/// Raises the limit as far as possible and returns it. Each connection takes a descriptor, and the store must never be
 /// without.
 pub(crate) fn raise() -> u64 {
     let before = getrlimit(Resource::Nofile);

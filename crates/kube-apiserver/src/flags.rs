@@ -8,6 +8,7 @@ mod api_enablement;
 mod auditing;
 mod authentication;
 mod authorization;
+mod check;
 mod features;
 mod generic;
 mod global;
@@ -56,14 +57,16 @@ const GROUPS: [Group; 16] = [
     global::GROUP,
 ];
 
-/// What the command line asks for.
+/// The task that the command line asks for.
 pub(crate) enum Command {
     /// Print something and end: `--help`, `--version`.
     Print(String),
+    /// The result of `--check-config`: everything that is wrong.
+    Checked(Vec<String>),
     Serve(Box<Config>),
 }
 
-/// What the program is told.
+/// The configuration of the program.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) settings: Settings,
@@ -81,36 +84,48 @@ trait FromFlags: Sized {
 
 /// Reads the arguments behind the program's name.
 pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, FlagError> {
-    let given = parse::parse(&GROUPS, arguments)?;
+    let (given, errors) = parse::parse(&GROUPS, arguments);
+    if given.flag("check-config")? {
+        return Ok(Command::Checked(check::check(given, errors)));
+    }
+    if let Some(error) = errors.into_iter().next() {
+        return Err(error);
+    }
     if given.flag("help")? {
         return Ok(Command::Print(help::render(&GROUPS)));
     }
     if let Some(text) = global::version(&given)? {
         return Ok(Command::Print(text));
     }
-    let generic = Generic::read(&given)?;
-    // First of all, so that what else is wrong is logged as asked for.
-    let logs = Logs::read(&given, generic.gates.enabled("LoggingAlphaOptions"))?;
-    let settings = Settings {
-        generic,
-        debugging: Debugging::read(&given)?,
-        storage: Storage::read(&given)?,
-        serving: Serving::read(&given)?,
-        auditing: auditing::read(&given)?,
-        authentication: Authentication::read(&given)?,
-        authorization: Authorization::read(&given)?,
-        api_enablement: ApiEnablement::read(&given)?,
-        admission: Admission::read(&given)?,
-        exposed_metrics: metrics::read(&given)?,
-        misc: Misc::read(&given)?,
-        host: Host::default(),
-    };
-    check_peers(&given, &settings)?;
-    let settings = settings.checked().map_err(|error| FlagError::new(error.to_string()))?;
+    let (settings, logs) = read(&given)?;
     Ok(Command::Serve(Box::new(Config { settings, logs, shown: given.shown(), inert: inert::given(&given) })))
 }
 
-/// What servers of one cluster need to find each other makes no sense without the gate.
+/// Reads the settings of a server, and of its log.
+fn read(given: &Given) -> Result<(Settings, Logs), FlagError> {
+    let generic = Generic::read(given)?;
+    // First of all, so that what else is wrong is logged as asked for.
+    let logs = Logs::read(given, generic.gates.enabled("LoggingAlphaOptions"))?;
+    let settings = Settings {
+        generic,
+        debugging: Debugging::read(given)?,
+        storage: Storage::read(given)?,
+        serving: Serving::read(given)?,
+        auditing: auditing::read(given)?,
+        authentication: Authentication::read(given)?,
+        authorization: Authorization::read(given)?,
+        api_enablement: ApiEnablement::read(given)?,
+        admission: Admission::read(given)?,
+        exposed_metrics: metrics::read(given)?,
+        misc: Misc::read(given)?,
+        host: Host::default(),
+    };
+    check_peers(given, &settings)?;
+    let settings = settings.checked().map_err(|error| FlagError::new(error.to_string()))?;
+    Ok((settings, logs))
+}
+
+/// Rejects flags for peer servers without the feature gate that they need.
 fn check_peers(given: &parse::Given, settings: &Settings) -> Result<(), FlagError> {
     const GATE: &str = "UnknownVersionInteroperabilityProxy";
     let is_on = settings.generic.gates.enabled(GATE);
@@ -149,6 +164,7 @@ mod tests {
         match run(arguments) {
             Ok(Command::Serve(config)) => *config,
             Ok(Command::Print(text)) => panic!("{text}"),
+            Ok(Command::Checked(errors)) => panic!("{errors:?}"),
             Err(error) => panic!("{error}"),
         }
     }
@@ -555,7 +571,7 @@ mod tests {
         for (arguments, want) in [
             (&["--help"][..], "Usage:\n  kube-apiserver [flags]\n"),
             (&["-h"], "\nSecure serving flags:\n\n      --bind-address ip "),
-            (&["--help", "--version"], "Global flags:\n\n  -h, --help "),
+            (&["--help", "--version"], "Global flags:\n\n      --check-config "),
             (&["--version"], "Kubernetes v1.36.2\n"),
             (&["--version=true"], "Kubernetes v1.36.2\n"),
         ] {

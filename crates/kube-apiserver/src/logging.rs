@@ -18,9 +18,9 @@ use format::LogLayer;
 use levels::Levels;
 use output::Output;
 
-/// What can be asked of the log while it is written.
+/// A handle that changes the verbosity of the log and flushes it.
 pub(crate) struct Logging {
-    /// How much is logged; `/debug/flags/v` changes it.
+    /// The verbosity; `/debug/flags/v` changes it.
     levels: Arc<Levels>,
     output: Arc<Output>,
 }
@@ -49,7 +49,7 @@ impl Logging {
         })
     }
 
-    /// Writes what is held back.
+    /// Writes the buffered lines.
     pub(crate) fn flush(&self) {
         self.output.flush();
     }

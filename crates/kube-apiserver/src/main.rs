@@ -1,4 +1,4 @@
-//! The program: flags, then a server that runs until it is told to stop.
+//! The program: flags, then a server that runs until a signal.
 
 mod descriptors;
 mod flags;
@@ -23,7 +23,7 @@ use notify::Notify;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How long a start keeps silent when something that every cluster has cannot be made.
+/// The longest wait for the default objects of the cluster before the start is announced without them.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The exit status after the disk of the embedded store has failed: "input/output error" of sysexits.h.
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
             say(&text);
             return ExitCode::SUCCESS;
         }
+        Ok(Command::Checked(errors)) => return report(&errors),
         Ok(Command::Serve(config)) => serve(*config),
         Err(error) => Err(error.to_string()),
     };
@@ -46,6 +47,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The end of `--check-config`: one line for each error.
+fn report(errors: &[String]) -> ExitCode {
+    if errors.is_empty() {
+        say("The configuration is valid.\n");
+        return ExitCode::SUCCESS;
+    }
+    let mut lines = String::new();
+    for error in errors {
+        lines.push_str(&format!("Error: {}\n", error.replace('\n', " ")));
+    }
+    let _ = std::io::stderr().write_all(lines.as_bytes());
+    ExitCode::FAILURE
 }
 
 fn serve(config: Config) -> Result<(), String> {
@@ -75,8 +90,8 @@ fn serve(config: Config) -> Result<(), String> {
     result
 }
 
-/// Serves until a signal. The greeting is printed once what every cluster has is there: who reads it can rely on
-/// `/readyz`, and on the rights that everybody has.
+/// Serves until a signal. The greeting is printed once the default objects of the cluster are there: its reader can
+/// rely on `/readyz`, and on the rights that everybody has.
 async fn run(settings: Settings) -> Result<(), String> {
     // Before anything else, so that a signal during the start is not lost.
     let stop = signals::stop().map_err(|error| format!("cannot listen for signals: {error}"))?;

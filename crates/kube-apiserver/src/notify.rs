@@ -1,4 +1,4 @@
-//! What systemd is told of the server: that it is ready, that it stops, that it is alive (`sd_notify`).
+//! Notifications for systemd: that the server is ready, that it stops, that it is alive (`sd_notify`).
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) struct Notify {
     to: SocketAddr,
     socket: UnixDatagram,
-    /// How soon after a sign of life the next is due.
+    /// The longest time between two signs of life.
     watchdog: Option<Duration>,
 }
 

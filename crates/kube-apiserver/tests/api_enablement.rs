@@ -1,4 +1,4 @@
-//! Which APIs and features a server has: `--runtime-config`, `--feature-gates`, `--emulated-version`.
+//! Enabled APIs and features: `--runtime-config`, `--feature-gates`, `--emulated-version`.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

@@ -1,4 +1,4 @@
-//! What operators look into and turn while the server runs: the log, metrics, `/debug`, `/logs`.
+//! Debugging of a running server by operators: the log, metrics, `/debug`, `/logs`.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -66,7 +66,7 @@ async fn fetch(client: &mut Client, path: &str) -> (u16, String, Vec<u8>) {
     (parts.status.as_u16(), kind.unwrap_or_default(), body.collect().await.unwrap().to_bytes().to_vec())
 }
 
-/// What `go tool pprof` finds in a profile; nothing, with a line printed, where there is no Go.
+/// The functions that `go tool pprof` finds in a profile; `None`, with a line printed, where there is no Go.
 fn top(temp: &TempDir, profile: &[u8]) -> Option<String> {
     let path = temp.join("profile");
     std::fs::write(&path, profile).unwrap();
@@ -145,7 +145,7 @@ async fn profiles_are_read_by_pprof() {
 async fn a_socket_for_debugging_asks_nobody_who_they_are() {
     let temp = TempDir::new();
     let path = temp.join("debug.sock");
-    // What is in the way is replaced.
+    // A file at the path of the socket is replaced.
     std::fs::write(&path, "").unwrap();
     let server = Server::start(&["--ephemeral", "--profiling=false", "--debug-socket-path", &path]);
     let ask = |request: &str| {

@@ -1,4 +1,4 @@
-//! What `/healthz`, `/livez` and `/readyz` list, and how single checks are asked for and left out.
+//! The checks that `/healthz`, `/livez` and `/readyz` list, and requests for single checks and for all but some.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

@@ -138,7 +138,7 @@ async fn an_authority_near_its_end_is_joined_by_another() {
     let both = format!("{old}{second}");
     assert_eq!(in_kubeconfig(&server, "certificate-authority-data"), both);
     assert_eq!(pki.read("ca-bundle.crt"), both);
-    // Who knows only the first is at home, and who has a certificate of the second is one of us.
+    // A client that trusts only the first CA can connect, and a certificate of the second is accepted.
     let mut handshake = admin(data.as_ref());
     handshake.authority.clone_from(&old);
     let mut client = server.connect(&handshake).await;
@@ -160,7 +160,7 @@ async fn an_authority_near_its_end_is_joined_by_another() {
     assert_eq!(server.connect(&handshake).await.get("/metrics").await.unwrap().status, 200);
 }
 
-/// What an earlier start has put into `--cert-dir` is the server's own, and not the operator's.
+/// A certificate that an earlier start has put into `--cert-dir` is the server's own, and not the operator's.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_in_the_certificate_directory_is_renewed_too() {
     let temp = TempDir::new();

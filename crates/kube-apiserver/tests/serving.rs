@@ -1,4 +1,4 @@
-//! What the running program answers: health, version, index, metrics, refusals.
+//! Answers of the running program: health, version, index, metrics, refusals.
 
 use binnacle_testkit::https::Handshake;
 use binnacle_testkit::{Server, TempDir, admin, somebody, wait_until};
@@ -117,7 +117,7 @@ async fn modes_of_authorization() {
     }
 }
 
-/// What the index names is there to be asked for, discovery included, and only for those who may.
+/// Paths that the index names are served, discovery included, and only to users who may read them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_index() {
     let server = Server::start(&["--ephemeral"]);

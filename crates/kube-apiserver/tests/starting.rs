@@ -1,4 +1,4 @@
-//! How the program starts, starts again, and refuses to start.
+//! Starts of the program: the first, later ones, and those that are refused.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -18,7 +18,7 @@ fn fails(arguments: &[&str]) -> Output {
     output
 }
 
-/// What a failed start says: one line.
+/// The error of a failed start: one line.
 fn complaint(arguments: &[&str]) -> String {
     let text = String::from_utf8(fails(arguments).stderr).unwrap();
     let line = text.strip_suffix('\n').unwrap_or_else(|| panic!("{text:?}"));

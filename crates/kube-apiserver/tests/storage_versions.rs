@@ -66,7 +66,7 @@ async fn writes_wait_for_what_cannot_be_told() {
     assert_eq!(answer.status, 503, "{}", answer.body);
     let want = "wait for storage version registration to complete for resource: namespaces, last seen error: ";
     assert!(answer.body.contains(want), "{}", answer.body);
-    // What is not stored need not wait.
+    // Requests for objects that are not stored need not wait.
     let review = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
     let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     assert_eq!(client.send("POST", reviews, &json_body, review).await.unwrap().status, 201);

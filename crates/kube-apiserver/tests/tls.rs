@@ -1,4 +1,4 @@
-//! What the server shows on its port: certificates by name and after a change, versions, and headers for browsers.
+//! TLS of the server's port: certificates by name and after a change, versions, and headers for browsers.
 
 #![allow(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -50,7 +50,7 @@ async fn certificates() {
     let old = Handshake::new(&authority).version(&rustls::version::TLS12);
     assert!(Client::connect(server.address, &old).await.is_err());
 
-    // A new certificate of another authority: newcomers see it, who is connected notices nothing.
+    // A new certificate of another authority: new connections see it, open ones notice nothing.
     let (_, _, renewed) = certificate(temp.path(), "default", "localhost");
     let handshake = Handshake::new(&renewed);
     wait_until("the new certificate to be shown", async || Client::connect(server.address, &handshake).await.ok())

@@ -1,4 +1,4 @@
-//! What the documents cost: `cargo test --release -p binnacle-openapi --test figures -- --ignored --nocapture`.
+//! The cost of the documents: `cargo test --release -p binnacle-openapi --test figures -- --ignored --nocapture`.
 
 use std::time::Instant;
 

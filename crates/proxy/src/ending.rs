@@ -1,4 +1,4 @@
-//! Bodies that end when the server does.
+//! Bodies that end when the server stops.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use binnacle_request::{Body, BoxError, BoxFuture, Pieces, Shutdown};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-/// What becomes of a body that breaks off.
+/// The handling of a body that breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// The client learns of it: its connection breaks off, too.
+    /// The client's connection breaks off, too.
     Fails,
-    /// It counts as the end, as for kube-apiserver's logs.
+    /// The body ends there, as for kube-apiserver's logs.
     Ends,
 }
 
@@ -55,7 +55,7 @@ impl HttpBody for Ending {
     fn size_hint(&self) -> SizeHint {
         match self.broken {
             Broken::Fails => self.body.size_hint(),
-            // What was promised may not come.
+            // The body may be shorter than announced.
             Broken::Ends => SizeHint::default(),
         }
     }

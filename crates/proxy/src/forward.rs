@@ -1,4 +1,4 @@
-//! Requests without an upgrade, handed on with their bodies while these come.
+//! Forwarding of requests and responses; upgrades are passed through.
 
 use binnacle_meta::Status;
 use binnacle_request::{Body, Request, Response};
@@ -12,15 +12,15 @@ use crate::{client, headers, path, upgrade};
 
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-/// Where a request goes on.
+/// The destination of a forwarded request.
 pub struct Forward<'a> {
     pub target: &'a Target,
     /// The decoded path at the other server: empty, or beginning with a slash.
     pub path: &'a str,
 }
 
-/// Hands a request on, upgrades included, and makes links in the answer lead back through this server. Failures on the
-/// way are 503.
+/// Forwards a request, upgrades included, and rewrites links in the response to lead through this server. A server that
+/// cannot be reached is 503.
 pub async fn forward(request: Request, to: Forward<'_>) -> Result<Response, Status> {
     let mut path = path::clean_keeping_slash(to.path);
     let query = request.uri.query().map(|query| format!("?{query}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How a remote command ended, as the kubelet says it on its error stream and as the client is told.
+//! Outcomes of remote commands, as the kubelet writes them on its error stream and as the client receives them.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// What the error stream held, in the words of a protocol version. Before version 4 it held the error's text.
+    /// Reads the text of an error stream by protocol version. Before version 4 it is the error's text.
     pub(crate) fn of_error_stream(version: &str, text: &[u8]) -> Self {
         if text.is_empty() {
             return Self::Success;
@@ -57,7 +57,7 @@ impl Outcome {
         }
     }
 
-    /// The Status that ends a client's session.
+    /// Returns the Status that ends a client's session.
     pub(crate) fn status(&self) -> String {
         let status = match self {
             Self::Success => json!({"metadata": {}, "status": "Success"}),
@@ -82,7 +82,7 @@ impl Outcome {
         status.to_string()
     }
 
-    /// The label of metrics. What a command made of its task is no failure of the stream.
+    /// Returns the code for metrics. A command that fails is no failure of the stream.
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Success | Self::Exit(_) => 200,
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// What one server writes, the next one reads.
+    /// An outcome that one server writes is read by the next one.
     #[test]
     fn statuses() {
         for outcome in [Outcome::Success, Outcome::Exit(7)] {

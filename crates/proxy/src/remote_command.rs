@@ -17,12 +17,12 @@ use crate::{client, headers};
 
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
 
-/// How long a kubelet may take to accept a stream.
+/// The time limit for a kubelet to accept a stream.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// So much of a refusal is read.
+/// The limit on the bytes of a refusal that are read.
 const MAX_REFUSAL: usize = 64 * 1024;
 
-/// Which streams a command has.
+/// The streams of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
     pub stdin: bool,
@@ -31,7 +31,7 @@ pub struct Streams {
     pub tty: bool,
 }
 
-/// An open session: the two directions, and which stream is which.
+/// An open session: its two directions, and the ids of its streams.
 pub(crate) struct Session {
     pub(crate) reader: Reader<ReadHalf<Box<dyn ByteStream>>>,
     pub(crate) writer: Writer<WriteHalf<Box<dyn ByteStream>>>,
@@ -44,7 +44,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens a session; the error is the sentence for the client.
+    /// Opens a session; the error is the message for the client.
     pub(crate) async fn open(target: &Target, path_and_query: &str, streams: Streams) -> Result<Self, String> {
         let (connection, version) = connect(target, path_and_query).await?;
         let (reader, writer) = split(connection);
@@ -58,7 +58,7 @@ impl Session {
             stderr: None,
             resize: None,
         };
-        // A kubelet begins when it has all of them, so nothing is sent before.
+        // A kubelet starts once it has all streams, so nothing is sent before.
         let resizes = streams.tty && !matches!(session.version.as_str(), "v2.channel.k8s.io" | "channel.k8s.io" | "");
         let mut next = 1;
         session.error = session.create("error", &mut next).await?;
@@ -109,13 +109,13 @@ impl Session {
         }
     }
 
-    /// All streams, for those who end them.
+    /// Returns all streams, to be reset at the end.
     pub(crate) fn streams(&self) -> impl Iterator<Item = u32> + use<> {
         [Some(self.error), self.stdin, self.stdout, self.stderr, self.resize].into_iter().flatten()
     }
 }
 
-/// Ends a session from this side.
+/// Ends a session: resets the streams and sends a GoAway.
 pub(crate) async fn hang_up(writer: &mut Writer<WriteHalf<Box<dyn ByteStream>>>, streams: impl Iterator<Item = u32>) {
     for stream in streams {
         if writer.write(&Frame::Reset { stream, reason: Reset::CANCEL }).await.is_err() {
@@ -158,7 +158,7 @@ async fn connect(target: &Target, path_and_query: &str) -> Result<(Box<dyn ByteS
     Ok((connection, version))
 }
 
-/// The sentence in a refusal, which may be a Status.
+/// Returns the message in a refusal, which may be a Status.
 fn complaint(body: &[u8]) -> String {
     if let Ok(status) = serde_json::from_slice::<serde_json::Value>(body) {
         for member in ["message", "error"] {

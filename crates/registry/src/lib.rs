@@ -1,7 +1,7 @@
-//! The generic verbs on a resource: create, get, list, watch, update, delete. What is said of a request here is a
-//! [`Context`]; what comes back are stored objects, entries of the watch cache, or a Status.
+//! The generic verbs on a resource: create, get, list, watch, update, delete. They take the [`Context`] of a request,
+//! and return stored objects, entries of the watch cache, or a Status.
 //!
-//! Knows nothing of HTTP and of particular kinds.
+//! Independent of HTTP and of particular kinds.
 
 mod accessed;
 pub mod admission;
@@ -54,7 +54,7 @@ pub use permission::CreateGate;
 pub use request_store::RequestStore;
 pub use resource::{Collection, MANAGER, ROOT, Resource};
 pub use rewrite::{Preconditions, Rewrite};
-pub use sent::Sent;
+pub use sent::{Received, Sent};
 pub use size::MAX_STORED;
 pub use storage::{StorageOptions, Uncached};
 pub use stored::{Stored, decode_stored, store_failure};

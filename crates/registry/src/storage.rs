@@ -1,4 +1,4 @@
-//! Where and how the objects of all resources are kept.
+//! The stores of all resources, and their options.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,34 +13,34 @@ use crate::counts::Counts;
 use crate::resource::ROOT;
 use crate::ttl::Leases;
 
-/// What all built-in resources share of the store. The defaults are those of kube-apiserver's flags.
+/// The storage options of all built-in resources. The defaults are those of kube-apiserver's flags.
 #[derive(Clone)]
 pub struct StorageOptions {
     pub store: Arc<dyn Store>,
-    /// Resources that are kept elsewhere (`--etcd-servers-overrides`).
+    /// Resources with other stores (`--etcd-servers-overrides`).
     pub overrides: HashMap<GroupResource, Arc<dyn Store>>,
-    /// How all keys begin (`--etcd-prefix`); ends with a slash.
+    /// The prefix of all keys (`--etcd-prefix`); ends with a slash.
     pub root: String,
     pub media_type: MediaType,
     pub uncached: Uncached,
-    /// How long events live.
+    /// The lifetime of events.
     pub event_ttl: Duration,
-    /// How long a lease is given to new events.
+    /// The time for which a lease is used for new events.
     pub lease_reuse: Duration,
-    /// How many objects of a collection are deleted at once.
+    /// The number of concurrent deletes in a collection.
     pub delete_workers: usize,
-    /// Deletes ask the garbage collector for what becomes of dependents (`--enable-garbage-collector`).
+    /// True if deletes set finalizers for the garbage collector (`--enable-garbage-collector`).
     pub garbage_collector: bool,
-    /// The feature gates of the server, and what it allows.
+    /// The feature gates and the settings of the server.
     pub features: Arc<Features>,
 }
 
-/// Resources whose objects are read from the store itself. Their cache is made for watches only.
+/// Resources that are read from the store. Their cache is only for watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Uncached {
     /// `--watch-cache=false`.
     All,
-    /// Those that `--watch-cache-sizes` gives no room, and that kube-apiserver never caches.
+    /// The resources of size 0 in `--watch-cache-sizes`, and those that kube-apiserver never caches.
     Some(HashSet<GroupResource>),
 }
 

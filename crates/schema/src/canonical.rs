@@ -7,12 +7,12 @@ use crate::{Message, Object, Presence, Ty, Value, json};
 
 /// Brings an object into the form in which a typed Go struct would encode: fields in schema order, map keys sorted,
 /// nulls and zero values that `omitempty` drops left out, fields that are always written filled in. Members that the
-/// schema does not know are dropped. What is canonical already is only looked at.
+/// schema does not know are dropped. Canonical parts are only looked at.
 pub fn canonicalize(value: &mut Value, message: &Message) {
     canonical_struct(value.make_object(), message);
 }
 
-/// Whether [`canonicalize`] would leave the object as it is written.
+/// Returns true if [`canonicalize`] would leave the object as it is written.
 pub fn is_canonical(value: &Value, message: &Message) -> bool {
     let mut canonical = value.clone();
     canonicalize(&mut canonical, message);

@@ -28,16 +28,16 @@ use crate::{Limits, Message, TooManyElements, Value};
 
 pub(crate) use build::{absent_value, is_zero, zero_value};
 
-/// A decoded object and what strict decoding would refuse about it.
+/// A decoded object and the findings of strict decoding.
 #[derive(Clone, Debug)]
 pub struct Decoded {
     pub value: Value,
     pub findings: Findings,
-    /// What of the document is not in the value although the rules of a kind can tell.
+    /// The empty lists and maps of the document that the value leaves out, though the rules of a kind can tell.
     pub empties: Empties,
 }
 
-/// Why nothing could be decoded; displays itself in kube-apiserver's words.
+/// An error of a document that cannot be decoded; displays itself in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error(transparent)]

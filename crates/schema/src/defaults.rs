@@ -4,8 +4,8 @@ use crate::canonical::order_fields;
 use crate::decode::zero_value;
 use crate::{Field, Limits, Message, Object, Presence, Ty, Value, json};
 
-/// Sets the constant defaults of the table wherever a field is absent, in the object itself and in all structs below
-/// it that are present, those included that a default has just made.
+/// Sets the constant defaults of the table wherever a field is absent, in the object itself and in all structs below it
+/// that are present, including those that a default has just made.
 pub fn apply_constants(value: &mut Value, message: &Message) {
     if let Value::Object(object) = value {
         default_struct(object, message);

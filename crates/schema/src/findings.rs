@@ -1,20 +1,20 @@
-//! What strict decoding finds and lenient decoding passes over: fields that are unknown or given twice.
+//! Findings of strict decoding, which lenient decoding ignores: fields that are unknown or given twice.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use binnacle_meta::go_quote;
 
-/// kube-apiserver tells at most so many.
+/// The maximum number of findings that kube-apiserver reports.
 const MAX_FINDINGS: usize = 100;
 
-/// And no more than so many bytes of paths: a long key may stand in the path of each of its members.
+/// The maximum size of their paths in bytes: a long key may stand in the path of each of its members.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How kube-apiserver opens a list of findings in the text of an error.
+/// The beginning of kube-apiserver's error about a list of findings.
 const STRICT: &str = "strict decoding error: ";
 
-/// How an error of the YAML decoder opens that lists several things.
+/// The beginning of a YAML decoder's error about several things.
 pub(crate) const YAML_ERRORS: &str = "yaml: unmarshal errors:\n";
 
 /// One thing that strict decoding refuses; displays itself in kube-apiserver's words.
@@ -28,7 +28,7 @@ pub enum Finding {
     Yaml(String),
 }
 
-/// Findings in the order in which they were met, each told once.
+/// Findings in the order in which they were met, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     list: Vec<Finding>,
@@ -49,7 +49,7 @@ impl Findings {
         findings.into_iter().for_each(|finding| self.push(finding));
     }
 
-    /// Whether further findings are passed over.
+    /// Returns true if further findings are ignored.
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= MAX_FINDINGS || self.bytes >= MAX_BYTES
     }
@@ -72,7 +72,7 @@ impl Findings {
         (!texts.is_empty()).then(|| format!("{STRICT}{}", texts.join(", ")))
     }
 
-    /// The warnings of `fieldValidation=Warn`: one per finding, and one per line of what YAML found.
+    /// The warnings of `fieldValidation=Warn`: one per finding, and one per line of a YAML finding.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::with_capacity(self.list.len());
         for finding in &self.list {

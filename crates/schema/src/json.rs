@@ -1,7 +1,7 @@
 //! JSON as Go's `encoding/json` and `sigs.k8s.io/json` read and write it.
 //!
 //! Readers make one pass over the text and do not care how a malformed document should be called; only when one is met,
-//! [`syntax`] goes over it once more, byte by byte as Go's scanner does, to find Go's words for it.
+//! `syntax` goes over it once more, byte by byte as Go's scanner does, to find Go's words for it.
 
 mod cursor;
 mod free;
@@ -18,7 +18,7 @@ pub use writer::{compact, has_byte, indent, indent_at, to_string, unpack, write,
 
 use crate::{Limits, TooManyElements};
 
-/// Why a text is no JSON document that can be read; displays itself in Go's words.
+/// An error of a text that is no readable JSON document; displays itself in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JsonError {
     #[error("{message}")]
@@ -40,7 +40,7 @@ pub(crate) fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), JsonError>
     Ok(())
 }
 
-/// What is wrong with a document that this cursor could not read.
+/// Returns the error for a document that this cursor could not read.
 pub(crate) fn refusal(cursor: &Cursor<'_>, bytes: &[u8], limits: &Limits) -> JsonError {
     match cursor.budget.check() {
         Err(error) => error.into(),

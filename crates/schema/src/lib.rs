@@ -1,5 +1,5 @@
-//! A kind is data ([`types`]); an object is a [`Value`] tree; everything that can be said of all kinds at once is
-//! derived from the two here: decoding, encoding, defaults, equality.
+//! A kind is data (`types`); an object is a [`Value`] tree; all that kinds have in common is derived from the two
+//! here: decoding, encoding, defaults, equality.
 //!
 //! Knows nothing of particular kinds, of storage or of HTTP.
 

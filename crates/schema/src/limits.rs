@@ -1,4 +1,4 @@
-//! Bounds on what one document may cost.
+//! Bounds on the cost of one document.
 
 use binnacle_meta::Text;
 
@@ -9,20 +9,20 @@ use crate::Value;
 pub struct Limits {
     /// The size of a document.
     pub max_bytes: usize,
-    /// How deep lists and objects may nest. kube-apiserver allows 10,000; trees are walked by recursion here, so the
-    /// bound is what every stack of ours can bear.
+    /// The maximum nesting of lists and objects. kube-apiserver allows 10,000; trees are walked by recursion here, so
+    /// the bound suits every stack of ours.
     pub max_depth: usize,
-    /// How many YAML nodes a document may have, aliases expanded.
+    /// The maximum number of YAML nodes of a document, aliases expanded.
     pub max_yaml_nodes: usize,
-    /// How much memory the decoded tree may take, by the measure of [`Budget`].
+    /// The maximum memory of the decoded tree, by the measure of `Budget`.
     pub max_memory: usize,
 }
 
 impl Limits {
-    /// What kube-apiserver accepts as a request body.
+    /// The maximum size of a request body, as in kube-apiserver.
     pub const MAX_BODY: usize = 3 * 1024 * 1024;
-    /// What the tree of a request body may take. A body of 3 MiB holds a million empty structs, each of which grows to
-    /// half a kilobyte by its defaults; an object that fits the store stays far below.
+    /// The maximum memory of a request body's tree. A body of 3 MiB holds a million empty structs, each of which grows
+    /// to half a kilobyte by its defaults; an object that fits the store stays far below.
     pub const MAX_MEMORY: usize = 64 * 1024 * 1024;
 }
 
@@ -32,7 +32,7 @@ impl Default for Limits {
     }
 }
 
-/// A document has so many elements that its tree would take more memory than the limit.
+/// A document has too many elements: its tree would take more memory than the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many elements: decoded, they would take more than {limit} bytes of memory")]
 pub struct TooManyElements {
@@ -51,7 +51,7 @@ pub(crate) struct Budget {
 const ELEMENT: usize = size_of::<Value>();
 /// A member of a map: name and value, and its share of the index.
 const MEMBER: usize = size_of::<(Text, Value)>() + 48;
-/// A struct or map, with what defaults add to it.
+/// The cost of a struct or map, with its defaults.
 const OBJECT: usize = 512;
 
 impl Budget {

@@ -2,7 +2,7 @@
 
 use crate::{Field, Presence, nil};
 
-/// What finding and completing fields needs, made of a message at first use.
+/// The tables for finding and completing fields, made of a message at first use.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     /// A digest of each field's name, in field order.

@@ -4,8 +4,8 @@ use binnacle_meta::Text;
 
 use crate::{Field, Message, Presence, Ty, Value};
 
-/// What becomes of a canonical object by being stored as protobuf and read back: empty lists and maps that are written as
-/// `null` when nil come back so. Looks only where there can be such.
+/// Changes a canonical object as being stored as protobuf and read back does: empty lists and maps that are written as
+/// `null` when nil become so. Looks only at fields that can have such.
 pub fn nil_empty(value: &mut Value, message: &Message) {
     let Some(members) = value.as_object_mut() else { return };
     for index in &message.lookup().nils {
@@ -40,7 +40,7 @@ fn nil_empty_in(value: &mut Value, ty: &Ty) {
     }
 }
 
-/// The fields that can be nil and are written nevertheless, and those below which there are such.
+/// The fields that can be nil and are always written, and those that contain such fields.
 pub(crate) fn fields(fields: &[Field]) -> Box<[u32]> {
     let nil = |field: &Field| leads_to_nil(field, &mut Vec::new());
     fields.iter().zip(0..).filter(|(field, _)| nil(field)).map(|(_, index)| index).collect()

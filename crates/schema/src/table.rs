@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 
 use crate::{Field, ListType, PatchStrategy, Presence, Ty};
 
-/// What few fields have. Plain values, so that the tables can name only the ones that differ from [`PLAIN`].
+/// The facts that only few fields have. Plain values, so that the tables name only those that differ from [`PLAIN`].
 #[derive(Clone, Copy)]
 pub struct Facts {
     pub embedded_in: &'static [u32],

@@ -1,5 +1,5 @@
 //! The schema of a kind as data: messages, their fields in the order of the API's Go structs, and all that the API
-//! says about a field.
+//! declares of a field.
 //!
 //! Built-in messages are statics that the build of the `kinds` crate makes from field tables; messages of custom
 //! resources are built at run time from the same types.
@@ -23,14 +23,14 @@ pub struct Message {
     pub fields: Cow<'static, [Field]>,
     /// `x-kubernetes-map-type: atomic` on the definition itself: server-side apply replaces the struct as a whole.
     pub atomic: bool,
-    /// The type of members that are not among the fields: custom resources may preserve what they do not know. `None`
-    /// where there are no such members, as in all built-in kinds.
+    /// The type of members that are not among the fields: custom resources may preserve unknown ones. `None` where
+    /// there are no such members, as in all built-in kinds.
     pub others: Option<Box<Ty>>,
     /// `x-kubernetes-unions`, published but not enforced.
     pub unions: Cow<'static, [Union]>,
-    /// Go's types of the fields whose [`Ty`] does not tell them, by JSON name: its decoder names them in errors.
+    /// Go's types of the fields whose [`Ty`] does not determine them, by JSON name: its decoder names them in errors.
     pub(crate) go_types: &'static [(&'static str, &'static str)],
-    /// What protobuf derives from the fields, made at first use: they must not change after that.
+    /// The fields as protobuf needs them, made at first use: they must not change after that.
     pub(crate) plan: OnceLock<Plan>,
     /// The fields by name, made at first use like the plan.
     lookup: OnceLock<Lookup>,
@@ -120,8 +120,8 @@ pub enum Ty {
     Quantity,
     /// A number or a text; the tree holds whichever was given.
     IntOrString,
-    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON. The tree holds the text as it was sent
-    /// ([`crate::Value::Raw`]) where that is not what would be written.
+    /// `runtime.RawExtension`: an object without schema; protobuf holds its JSON. The tree holds the text as it was
+    /// sent ([`crate::Value::Raw`]) where it would be written in other bytes.
     RawExtension,
     /// apiextensions' `JSON`: any value without schema; protobuf holds its JSON text.
     Json,
@@ -145,7 +145,7 @@ pub enum Ty {
     StaticMap(&'static Ty),
 }
 
-/// What becomes of the zero value, that is how Go declares the field.
+/// The treatment of the zero value, that is how Go declares the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// A value with `omitempty`: zero is never written (`""`, `0`, `false`, an empty list or map) and reads as absent.
@@ -163,10 +163,10 @@ pub enum Presence {
 /// `x-kubernetes-list-type` of a list, `x-kubernetes-map-type` of a map or struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType {
-    /// Nothing said: lists are atomic, maps and structs granular.
+    /// Not declared: lists are atomic, maps and structs granular.
     Unset,
     Atomic,
-    /// Said expressly of a map or struct; means what `Unset` means for these.
+    /// Declared for a map or struct; the same as `Unset` for these.
     Granular,
     Set,
     /// The keys of a list map, in order.
@@ -252,8 +252,8 @@ impl Message {
 }
 
 impl Field {
-    /// An optional field without protobuf number and of which nothing else is said: the start for custom resources
-    /// and tests (`Field { required: true, ..Field::new("name", Ty::String) }`).
+    /// An optional field without protobuf number or other properties: the start for custom resources and tests
+    /// (`Field { required: true, ..Field::new("name", Ty::String) }`).
     pub fn new(name: impl Into<Text>, ty: Ty) -> Self {
         Self {
             name: name.into(),
@@ -270,8 +270,8 @@ impl Field {
         }
     }
 
-    /// Whether server-side apply replaces a map or struct here as a whole; either the field or its type says so.
-    /// Lists are atomic unless their list type says otherwise.
+    /// Returns true if server-side apply replaces a map or struct here as a whole; either the field or its type says
+    /// so. Lists are atomic unless their list type says otherwise.
     pub fn is_atomic(&self) -> bool {
         self.list_type == ListType::Atomic
             || self.ty.message().is_some_and(|message| message.atomic)

@@ -40,7 +40,7 @@ impl Object {
         Self { entries: Vec::with_capacity(capacity), index: None }
     }
 
-    /// Makes room for so many more members.
+    /// Makes room for `additional` more members.
     pub fn reserve(&mut self, additional: usize) {
         self.entries.reserve_exact(additional);
     }
@@ -74,7 +74,7 @@ impl Object {
         self.position(name).is_some()
     }
 
-    /// Sets a member, at its old place or at the end, and returns what it replaced.
+    /// Sets a member, at its old place or at the end, and returns the old value.
     pub fn insert(&mut self, name: impl Into<Text>, value: impl Into<Value>) -> Option<Value> {
         let name = name.into();
         let value = value.into();
@@ -104,7 +104,7 @@ impl Object {
         }
     }
 
-    /// [`Object::push`] of a value that is made in its place, and taken away again where `fill` says so.
+    /// [`Object::push`] of a value that is made in its place, and removed again if `fill` says so.
     pub(crate) fn push_filled<E>(
         &mut self,
         name: Text,

@@ -115,7 +115,7 @@ fn yaml_reads_what_it_writes() {
     }
 }
 
-/// JSON is YAML: what is read without YAML's reader is what that reads, which a document's mark makes do it.
+/// JSON is YAML: a text reads the same without YAML's reader as with it, which a document mark forces.
 #[test]
 fn yaml_reads_json() {
     let mut random = Random(0xfeed);

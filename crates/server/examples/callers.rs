@@ -1,4 +1,4 @@
-//! What it costs to find out who is calling and whether they may: `cargo run --release -p binnacle-server --example callers`.
+//! The cost of authentication and authorization: `cargo run --release -p binnacle-server --example callers`.
 //!
 //! Prints the time that one request takes on a warm server for each kind of credential, with roles and bindings as a cluster
 //! of 10,000 bindings has them: authenticators and authorizers put together as in the server, and nothing else.
@@ -123,7 +123,7 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Who is calling, and may they read pods of their namespace.
+/// Authenticates a caller, and authorizes it to read pods of its namespace.
 async fn one(
     authenticator: &dyn Authenticator,
     authorizer: &dyn Authorizer,

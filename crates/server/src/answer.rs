@@ -10,16 +10,16 @@ use http::{HeaderValue, StatusCode};
 /// Turns a Status into an answer in a representation that the client accepts.
 pub type FailureWriter = fn(&Status, &Preferences) -> Response;
 
-/// Why a filter stopped a request.
+/// The reason why a filter stopped a request.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// A Status in the representation that the client prefers.
     Status(Status),
-    /// A Status whose message quotes what the client chose: browsers must not take it for anything else.
+    /// A Status whose message quotes the client's input: browsers must not guess another type.
     Quoting(Status),
     /// A Status for a caller that is nobody, whose connection is not kept: see [`CloseConnection`].
     StatusThenClose(Status),
-    /// The server is too busy, or about to stop; who comes back later is served.
+    /// The server is too busy, or about to stop; a later try is served.
     TryLater { code: StatusCode, text: &'static str, seconds: u32, close: bool },
     /// A plain text, as Go's `http.Error` writes it.
     Text(StatusCode, String),
@@ -96,7 +96,7 @@ pub fn plain_text(text: impl Into<Body>) -> Response {
     response
 }
 
-/// A text that says what went wrong; browsers must not take it for anything else.
+/// A plain text with the error; browsers must not guess another type.
 pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     text.push('\n');
     let mut response = plain_text(text);
@@ -105,7 +105,7 @@ pub(crate) fn error_text(code: StatusCode, mut text: String) -> Response {
     response
 }
 
-/// What every path gets that nobody claims.
+/// The answer for paths that no link claims.
 pub(crate) fn page_not_found() -> Response {
     error_text(StatusCode::NOT_FOUND, "404 page not found".to_owned())
 }

@@ -1,4 +1,4 @@
-//! What happens to every request, in order. The filters are small files in `filters/`; this is the list.
+//! The handler chain: the filters that every request passes, in order. They are small files in `filters/`.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::impersonation::Impersonation;
 use crate::inflight::{InFlight, Making};
 use crate::{FailureWriter, Links, Metrics, filters};
 
-/// What a chain is made of.
+/// The configuration of a chain.
 pub struct ChainConfig {
     pub authentication: Authentication,
     pub authorizer: Arc<dyn Authorizer>,
@@ -39,12 +39,12 @@ pub struct ChainConfig {
     pub metrics: Arc<Metrics>,
     pub features: Arc<Features>,
     pub shutdown: Shutdown,
-    /// The most that a request may take which is not long-running (`--request-timeout`).
+    /// The time limit of a request that is not long-running (`--request-timeout`).
     pub request_timeout: Duration,
     pub options: ChainOptions,
 }
 
-/// What operators can turn on; nothing of it is by default.
+/// Optional parts of a chain, all off by default.
 #[derive(Default)]
 pub struct ChainOptions {
     pub auditor: Option<Arc<Auditor>>,
@@ -58,7 +58,7 @@ pub struct ChainOptions {
     pub fairness: Option<Arc<FlowControl>>,
     /// Decides which requests are traced.
     pub tracer: Option<Arc<Tracer>>,
-    /// Requests are sent away until that is true.
+    /// Requests are refused until this is true.
     pub has_been_ready: Option<HasBeenReady>,
     /// Fires when new requests are to be sent elsewhere.
     pub draining: Option<Shutdown>,
@@ -112,7 +112,7 @@ impl Chain {
         let leaves = filters::goaway::decide(options.goaway_chance, &connection);
         let mut work = Work::default();
         let answer = {
-            // Pinned where it stands, like what it waits for: futures of this size are not to be moved about.
+            // Pinned in place, like the futures that it waits for: futures of this size should not be moved.
             let answering =
                 pin!(self.answer(request, upgrade, connection, &record, trail.as_ref(), preflight, &mut work));
             filters::panics::recover(&record, answering).await
@@ -131,7 +131,7 @@ impl Chain {
             ending = filters::audit::answered(trail, tried.unwrap_or_default(), info, head).await;
         }
         if answer.status() == http::StatusCode::SWITCHING_PROTOCOLS {
-            // The answer ends with its head; what it began goes on.
+            // The answer ends with its head; the upgraded connection goes on.
             kept.keep(ending.take());
         }
         let (mut answer, gzip) = if gzip_accepted { compress::begin(answer).await } else { (answer, None) };
@@ -139,7 +139,7 @@ impl Chain {
             answer.extensions_mut().insert(SendBy(deadline));
         }
         if gzip.is_none() && answer.body().is_made() {
-            // Who reads slowly keeps nobody from being served.
+            // A client that reads slowly must not take a seat from others.
             work = Work::default();
         }
         let inflight = self.inflight.clone();
@@ -170,7 +170,7 @@ impl Chain {
     ) -> Response {
         let config = &self.config;
         let (mut parts, body) = request.into_parts();
-        // Who refuses needs to know what the client accepts; handlers get their own headers, without credentials.
+        // Refusals depend on what the client accepts; handlers get their own headers, without credentials.
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let preferences = Preferences::of(&parts.headers, &query);
         let refuse = |refusal: Refusal| refusal.into_response(config.failure, &preferences);
@@ -217,7 +217,7 @@ impl Chain {
                 let leaves = filters::authenticate::must_leave(&user, &connection);
                 filters::audit::received(trail, &info, &user, record).await?;
                 timings.passed(Filter::Audit);
-                // From here on, the caller is whom they act as.
+                // From here on, the caller is the user that they impersonate.
                 let actor = filters::impersonate::actor(&self.impersonation, &mut parts.headers, &info, user, record);
                 let user = actor.await?;
                 timings.passed(self.impersonation.filter());
@@ -286,7 +286,7 @@ impl Chain {
     }
 }
 
-/// What a request holds while its answer is made.
+/// The resources that a request holds while its answer is made.
 #[derive(Default)]
 struct Work {
     seat: Option<Seat>,
@@ -297,8 +297,8 @@ struct Work {
 }
 
 impl Work {
-    /// When the answer must have been sent, unless it is one that lasts. What is made in the last moment, such as the answer
-    /// that says that there is none, gets a little longer.
+    /// Returns the time by which the answer must have been sent; `None` for long-running requests. An answer made in
+    /// the last moment, such as the one that reports the timeout, gets a little longer.
     fn send_by(&self, status: http::StatusCode, record: &Record, longest: Duration) -> Option<Instant> {
         const LEAST: Duration = Duration::from_secs(2);
         let lasts = self.lasts && (status.is_success() || status == http::StatusCode::SWITCHING_PROTOCOLS);
@@ -319,23 +319,23 @@ pub struct Tracked {
     record: Arc<Record>,
     ending: Option<Ending>,
     gzip: Option<Gzip>,
-    /// What waits to be compressed, and for what.
+    /// The frame that waits to be compressed.
     unsent: Option<Frame<Pieces>>,
     turn: Turn,
-    /// When the piece was handed over that is being sent.
+    /// The time at which the piece that is being sent was handed over.
     handed: Option<Instant>,
-    /// Let go when the last piece has been made.
+    /// Dropped when the last piece has been made.
     work: Work,
     inflight: Arc<InFlight>,
 }
 
 impl Tracked {
-    /// Keeps something until the answer has been handed on, or for as long as what it began goes on.
+    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
     pub(crate) fn hold(&self, guard: impl std::any::Any + Send) {
         self.record.hold(guard);
     }
 
-    /// Whoever asks for the next piece has sent the one before.
+    /// Ends the time of the piece before: it has been sent when the next is asked for.
     fn taken(&mut self) {
         if let Some(at) = self.handed.take() {
             self.record.took(Part::Write, at.elapsed());
@@ -556,7 +556,7 @@ mod tests {
             assert_eq!(headers["cache-control"], "no-cache, private");
             assert_eq!(headers["audit-id"].len(), 36);
         }
-        assert_eq!(chain.inflight.now(crate::inflight::Kind::ReadOnly), 0);
+        assert_eq!(chain.inflight.now(crate::inflight::RequestKind::ReadOnly), 0);
         let (_, headers, _) = ask(&chain, "HEAD", "/do/body", "root").await;
         assert_eq!(headers["content-length"], "6");
     }

@@ -19,7 +19,7 @@ const LARGE: usize = 128 * 1024;
 /// The least work, and nearly as good as more of it (kubernetes issue 112296).
 const LEVEL: u32 = 1;
 
-/// Whether one of the encodings is gzip and nothing else: kube-apiserver knows no quality values here.
+/// Returns true if one of the encodings is exactly gzip: kube-apiserver knows no quality values here.
 pub(crate) fn accepted(headers: &HeaderMap) -> bool {
     let first = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
     first.split(',').any(|token| token.trim() == "gzip")
@@ -91,7 +91,7 @@ impl Gzip {
         Self { encoder: Some(GzEncoder::new(Vec::new(), Compression::new(LEVEL))) }
     }
 
-    /// What is to be sent for some pieces; often nothing yet.
+    /// Compresses some pieces. Returns the bytes to send, often none yet.
     pub(crate) fn pieces(&mut self, data: &Pieces) -> Result<Option<Bytes>, BoxError> {
         let Some(encoder) = &mut self.encoder else { return Ok(None) };
         data.iter().try_for_each(|piece| encoder.write_all(piece))?;
@@ -99,7 +99,7 @@ impl Gzip {
         Ok((!ready.is_empty()).then(|| ready.into()))
     }
 
-    /// What is left when the body has ended; nothing when asked again.
+    /// Ends the compression. Returns the last bytes, or none if it has ended already.
     pub(crate) fn end(&mut self) -> Result<Option<Bytes>, BoxError> {
         match self.encoder.take() {
             Some(encoder) => Ok(Some(encoder.finish()?.into())),

@@ -15,13 +15,13 @@ pub(crate) use state::{Answering, Connection, Protocol, Slot};
 
 use crate::throttle::Throttle;
 
-/// How often connections are looked through.
+/// The interval between sweeps of the connections.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// The part of the connections that go when a limit is met is one in so many: so looking through all of them for the
 /// ones to close is not repeated for each new connection.
 const BATCH: usize = 16;
 
-/// How many connections may be open.
+/// Limits on open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionLimits {
     pub total: usize,
@@ -32,8 +32,8 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// What may be open where the process may have so many descriptors. A part of them is kept for the store, the log and
-    /// the connections that the server opens itself.
+    /// Returns the limits for a process with so many file descriptors. A part of them is kept for the store, the log
+    /// and the connections that the server opens itself.
     #[must_use]
     pub fn of_descriptors(descriptors: u64) -> Self {
         let reserve = (descriptors / 4).clamp(64, 4096).min(descriptors / 2);
@@ -108,9 +108,9 @@ impl Connections {
         Some(Slot::new(self.clone(), connection))
     }
 
-    /// Counts again what is unauthenticated, and closes connections among those `counted` until there is room under a
-    /// limit: unauthenticated ones before others, then of the address with the most, then the one that rests longest. Who
-    /// has proved an identity and waits for an answer is never among them.
+    /// Counts unauthenticated connections again, and closes connections among those `counted` until there is room under
+    /// a limit: unauthenticated ones before others, then of the address with the most, then the one that rests longest.
+    /// A connection with a proved identity that waits for an answer is never among them.
     fn make_room(&self, open: &mut Open, limit: usize, counted: impl Fn(&Connection) -> bool) -> bool {
         let mut by_address: HashMap<IpAddr, usize> = HashMap::new();
         let mut unknown: HashMap<IpAddr, usize> = HashMap::new();
@@ -192,7 +192,7 @@ impl Connections {
             }
             tokio::time::sleep(SWEEP_EVERY).await;
             let now = self.now();
-            // What is to be done wakes tasks: not under the lock.
+            // Ending a connection wakes tasks, so it is not done under the lock.
             let due: Vec<_> = {
                 let open = self.open.lock();
                 let due = |connection: &Arc<Connection>| Some((connection.clone(), connection.due(now)?));
@@ -204,7 +204,7 @@ impl Connections {
         }
     }
 
-    /// How many have not ended; upgraded ones end by themselves.
+    /// Counts the connections that have not ended; upgraded ones end by themselves.
     pub(crate) fn left(&self) -> usize {
         self.open.lock().all.values().filter(|connection| !connection.is_upgraded()).count()
     }
@@ -291,7 +291,7 @@ mod tests {
         }
         assert!(closed(&known).is_empty());
         assert_eq!(connections.left(), 10);
-        // When all are busy, the newcomer has to go; one that rests makes room.
+        // A newcomer is refused when all are busy; an idle connection makes room.
         let connections = Connections::new(limits(9, 9, 9));
         let all: Vec<Slot> = (0..9).map(|_| connections.admit(HERE).unwrap()).collect();
         let mut open: Vec<_> = all.iter().map(|slot| slot.connection().begin()).collect();

@@ -17,46 +17,46 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::server::TlsStream;
 
-/// So much gathers before it is written without a flush.
+/// Bytes that gather before they are written without a flush.
 const ENOUGH: usize = 64 * 1024;
-/// What TLS may hold of records that the socket did not take.
+/// The limit on bytes that TLS holds in records that the socket did not take.
 const HELD: usize = 96 * 1024;
 
-/// What lies below TLS: a stream that takes nothing while it is shut. It is open at first, for the handshake.
+/// The stream below TLS, which takes nothing while it is shut. It is open at first, for the handshake.
 pub(crate) struct Gate<S> {
     /// None while it is on its way from one runtime to another.
     stream: Option<S>,
     shut: bool,
 }
 
-/// What lies above TLS, and opens and shuts the gate.
+/// The stream above TLS, which opens and shuts the gate.
 pub(crate) struct Corked<S> {
     tls: TlsStream<Gate<S>>,
-    /// What was read before, and is read again first.
+    /// Bytes that were read before, and are read again first.
     ahead: Bytes,
     /// Bytes taken since the gate was last open.
     held: usize,
     flushes: Flushes,
-    /// Whether something was written since the last flush.
+    /// True when something was written since the last flush.
     written: bool,
     pending_flush: PendingFlush,
 }
 
-/// Which flushes are obeyed.
+/// The flushes that are obeyed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flushes {
     All,
     WhenIdle,
 }
 
-/// Whether a flush was put off that nothing has made up for yet.
+/// A shared record of a flush that was put off and not made up for yet.
 #[derive(Clone, Default)]
 pub(crate) struct PendingFlush(Arc<FlushState>);
 
 #[derive(Default)]
 struct FlushState {
     put_off: AtomicBool,
-    /// Whoever wrote has come to rest since.
+    /// The writer has come to rest since.
     due: AtomicBool,
 }
 
@@ -106,7 +106,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        // Nobody is woken when the gate opens: who opens it writes at once.
+        // No task is woken when the gate opens, as its opener writes at once.
         if this.shut { Poll::Pending } else { this.pinned()?.poll_write(cx, bytes) }
     }
 
@@ -178,7 +178,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
         {
             return Poll::Ready(Err(error));
         }
-        // Reading writes only what cannot wait: alerts.
+        // Reading writes only alerts, which cannot wait.
         this.gate(false).poll_read(cx, buffer)
     }
 }

@@ -1,8 +1,8 @@
-//! What the frames of an HTTP/2 client cost. Each kind of frame that makes work and carries nothing (pings, settings,
-//! priorities, empty data, windows that open by little, resets, kinds that do not exist) is paid for from an account,
-//! which time and the bytes that the client is sent fill again. A client that overdraws it loses the connection. The
-//! library itself bounds other floods: of resets before a request was looked at, of streams that the client makes us
-//! reset, of headers without end and of small pieces of data.
+//! The cost of the frames of an HTTP/2 client. Each kind of frame that makes work and carries nothing (pings, settings,
+//! priorities, empty data, windows that open by little, resets, unknown kinds) is paid for from an account, which time
+//! and the bytes that the client is sent fill again. A client that overdraws it loses the connection. The library
+//! itself bounds other floods: of resets before a request was looked at, of streams that the client makes us reset, of
+//! headers without end and of small pieces of data.
 
 use std::time::Instant;
 
@@ -12,15 +12,15 @@ const HEAD: usize = 9;
 /// The flag of the last frame of a body, which may well be empty.
 const END_STREAM: u8 = 1;
 
-/// What a frame costs that carries nothing.
+/// The cost of a frame that carries nothing.
 const CONTROL: u64 = 8;
-/// A window that opens by less than this is such a frame.
+/// A window that opens by less than this costs as much.
 const SMALL_WINDOW: u32 = 64;
 /// The account at first and at most: 25,000 pings, or the windows of 800 MB read in pieces of 4 KiB.
 const FULL: u64 = 200_000;
-/// What a second adds: 1,000 pings.
+/// The credit earned per second: 1,000 pings.
 const BY_SECOND: u64 = 1000 * CONTROL;
-/// What each of so many bytes adds that the client is sent.
+/// The bytes sent to the client that earn one credit.
 const BYTES_FOR_ONE: u64 = 64;
 
 /// Streams that the client resets: requests that it begins and does not want answered.
@@ -33,7 +33,7 @@ struct Resets {
     by_second: u64,
 }
 
-/// Why a connection is closed.
+/// The reason why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Flood {
     #[error("too many frames that carry nothing")]
@@ -47,9 +47,9 @@ pub(crate) struct FrameMeter {
     /// The head of the frame that is being read.
     head: [u8; HEAD + 4],
     have: usize,
-    /// How much of the head, and of a window's increment, is wanted.
+    /// The bytes of the head, and of a window's increment, that are wanted.
     want: usize,
-    /// What is left of the preface or of a payload.
+    /// Bytes of the preface or of a payload that are left to skip.
     skip: usize,
     credit: u64,
     written: u64,
@@ -152,7 +152,7 @@ mod tests {
         frame
     }
 
-    /// How many of these frames a client may send at once, cut into pieces of so many bytes.
+    /// Counts the frames that a client may send at once, cut into pieces of so many bytes.
     fn allowed(frame: &[u8], known: bool, piece: usize) -> (usize, Flood) {
         let began = Instant::now();
         let mut meter = FrameMeter::new(began);

@@ -1,4 +1,4 @@
-//! Where requests are handled: on the runtime of their connection, or on that of the workers.
+//! Handling of requests on the runtime of their connection, or on that of the workers.
 //!
 //! Connections that begin with a question for health live on a small runtime of their own, so that it is answered whatever
 //! the workers are busy with. All other requests that come on them are carried over to the workers, and their answers back.
@@ -100,7 +100,7 @@ async fn relay(
 }
 
 impl Outgoing {
-    /// Keeps something until the answer has been handed on, or for as long as what it began goes on.
+    /// Keeps a guard until the answer has been handed on, or for as long as an upgraded connection lasts.
     pub(crate) fn hold(&mut self, guard: impl std::any::Any + Send) {
         match self {
             Self::Tracked(body) => body.hold(guard),

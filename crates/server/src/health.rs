@@ -36,7 +36,7 @@ pub trait HealthCheck: Send + Sync {
         None
     }
 
-    /// An error is logged; who asks over HTTP only learns that there is one.
+    /// Runs the check. An error is logged; clients over HTTP only learn that there is one.
     fn check(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
@@ -126,7 +126,7 @@ impl Health {
         self
     }
 
-    /// Adds a check to `/healthz` and `/readyz`: what a restart would not mend.
+    /// Adds a check to `/healthz` and `/readyz`: for failures that a restart would not mend.
     #[must_use]
     pub fn usable(mut self, check: Arc<dyn HealthCheck>) -> Self {
         let check = Probe::new(check);
@@ -152,7 +152,7 @@ impl Health {
         self
     }
 
-    /// The endpoint that a path belongs to, and what follows its name.
+    /// The endpoint that a path belongs to, its checks, and the rest of the path.
     fn find<'a>(&self, path: &'a str) -> Option<(&'static str, &[Check], &'a str)> {
         [("healthz", &self.healthz), ("livez", &self.livez), ("readyz", &self.readyz)].into_iter().find_map(
             |(name, checks)| {

@@ -16,7 +16,7 @@ use crate::answer::{CloseConnection, SendBy, plain_text};
 use crate::connections::Connection;
 use crate::handlers::{Handlers, Outgoing};
 
-/// What Go accepts as headers of one request.
+/// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 /// Go has no limit of its own on their number; impersonation and proxies may send some hundreds.
 const MAX_HEADERS: usize = 512;
@@ -34,7 +34,7 @@ where
 {
     let service = service_fn(|request: Request<Incoming>| {
         let (handlers, info, connection) = (handlers.clone(), info.clone(), connection.clone());
-        // Hyper moves what it is given several times before it polls it.
+        // Boxed, as hyper moves the future several times before it polls it.
         Box::pin(async move {
             let answering = connection.begin();
             if let Some(refusal) = refuse(&request) {
@@ -53,7 +53,7 @@ where
         })
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    // How long a head may take and a connection may idle is looked after with all connections.
+    // The timeouts of heads and idle connections are enforced for all connections together.
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(None)

@@ -24,20 +24,20 @@ use crate::cork::PendingFlush;
 use crate::handlers::{Handlers, Outgoing};
 use incoming::Incoming;
 
-/// What Go accepts as headers of one request.
+/// The limit on the headers of one request, as in Go.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
 /// Most request bodies fit into this, so that they arrive without waiting for a window (the same as in kube-apiserver).
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// Bounds what one connection may make the server hold of bodies that nobody reads yet.
+/// Bounds the bytes of unread request bodies that one connection may make the server hold.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// What one stream may hold of an answer that its client does not read yet: the rest waits where it is shared.
+/// The bytes of an answer that one stream holds until its client reads: the rest waits where it is shared.
 const SEND_BUFFER: usize = 256 * 1024;
-/// How long the client may take to begin, as in Go.
+/// The longest time for the client to begin, as in Go.
 const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a silent client is asked whether it is there, and how long it may take to answer.
+/// The interval of pings to a silent client, and the longest time for its answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Streams that the server resets because of what the client does wrong on them, before the connection ends.
+/// The limit on streams that the server resets for the client's errors, before the connection ends.
 const LOCAL_RESETS: usize = 1024;
 
 /// Serves a connection until it ends. `leave` resolves when it should take no further requests.
@@ -128,7 +128,7 @@ async fn answer(
     info: Arc<ConnectionInfo>,
     connection: Arc<Connection>,
 ) {
-    // What it takes to make the answer is not kept while it is sent, which for a watch is long.
+    // State that only making the answer needs is not kept while it is sent, which for a watch is long.
     let making = Box::pin(begin_answer(request, reply, handlers, info, connection));
     let Some(Begun { mut body, mut stream, deadline, answering: _answering }) = making.await else { return };
     let sent = send(&mut body, &mut stream);
@@ -146,7 +146,7 @@ async fn answer(
 struct Begun {
     body: Outgoing,
     stream: SendStream<Pieces>,
-    /// When all of it must have been sent.
+    /// The time by which all of it must have been sent.
     deadline: Option<Instant>,
     answering: Answering,
 }
@@ -230,7 +230,7 @@ async fn within<F: Future>(deadline: Instant, mut work: Pin<&mut F>) -> Option<F
     .await
 }
 
-/// Why an answer did not leave as a whole.
+/// The reason why an answer was not sent as a whole.
 enum Unsent {
     /// The client has gone, or does not want it any more.
     Gone,

@@ -1,6 +1,6 @@
-//! Acting as somebody else: who is wanted is read from headers, each part of it is authorized, and the request goes on as
-//! theirs. First in the constrained ways (KEP-5284), which depend on what is to be done as them, then in the original one,
-//! which does not.
+//! Impersonation: the wanted user is read from headers, each part of it is authorized, and the request goes on as
+//! theirs. First in the constrained modes (KEP-5284), which depend on the request, then in the original one, which does
+//! not.
 
 mod allowed;
 mod headers;
@@ -24,17 +24,17 @@ use allowed::{Allowed, KEPT};
 pub(crate) use metrics::ImpersonationMetrics;
 use modes::{MODES, Mode};
 
-/// How many callers are remembered by the way that worked for them last.
+/// The number of callers whose last successful mode is remembered.
 const REMEMBERED: usize = 5_000;
 
-/// Decides who may act as whom.
+/// Decides which users callers may impersonate.
 pub(crate) struct Impersonation {
     authorizer: Arc<dyn Authorizer>,
-    /// Whether there are ways other than the original one.
+    /// True when there are modes other than the original one.
     constrained: bool,
     metrics: ImpersonationMetrics,
     allowed: Allowed,
-    /// Who acts as others mostly does so in one way: that is tried first.
+    /// The mode that worked last for each caller, which is tried first: most use only one.
     last: Mutex<Recent<Text, Mode>>,
 }
 
@@ -84,7 +84,7 @@ impl Impersonation {
         Ok(Some(Impersonated { user, constraint: Text::new_static(mode.constraint()) }))
     }
 
-    /// The way in which the caller of `request` may act as `wanted`, and whom they become.
+    /// Returns the mode in which the caller of `request` may impersonate `wanted`, and the user that they become.
     async fn find(&self, wanted: &User, request: &Attributes<'_>) -> Result<(Mode, Arc<User>), Status> {
         let requestor = &request.user.name;
         let last = self.last.lock().get(requestor).copied();

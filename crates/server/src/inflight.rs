@@ -1,4 +1,4 @@
-//! How many requests are being answered: for metrics, and for knowing when everything has been said at shutdown.
+//! Counts of the requests that are being answered: for metrics, and to know at shutdown when all answers are made.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,9 +18,9 @@ pub struct InFlight {
     sent: AtomicU64,
 }
 
-/// What kind of request is counted.
+/// The kind of a request that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RequestKind {
     ReadOnly,
     Mutating,
     LongRunning,
@@ -38,7 +38,7 @@ struct Count {
 /// One request; it ends when this is dropped.
 pub(crate) struct Guard {
     inflight: Arc<InFlight>,
-    kind: Kind,
+    kind: RequestKind,
 }
 
 impl InFlight {
@@ -53,7 +53,7 @@ impl InFlight {
         })
     }
 
-    pub(crate) fn begin(self: &Arc<Self>, kind: Kind) -> Guard {
+    pub(crate) fn begin(self: &Arc<Self>, kind: RequestKind) -> Guard {
         self.count(kind).begin(self.began.elapsed().as_secs());
         Guard { inflight: self.clone(), kind }
     }
@@ -69,22 +69,22 @@ impl InFlight {
         self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Changes while clients take what they are sent.
+    /// The bytes sent so far: they change while clients read their answers.
     pub(crate) fn progress(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
     /// The most that were in flight at once during the last second.
-    pub(crate) fn highest(&self, kind: Kind) -> i64 {
+    pub(crate) fn highest(&self, kind: RequestKind) -> i64 {
         self.count(kind).highest_lately(self.began.elapsed().as_secs())
     }
 
-    pub(crate) fn now(&self, kind: Kind) -> i64 {
+    pub(crate) fn now(&self, kind: RequestKind) -> i64 {
         self.count(kind).now.load(Ordering::Relaxed)
     }
 
     /// Resolves when no request of this kind is left.
-    pub(crate) async fn none_left(&self, kind: Kind) {
+    pub(crate) async fn none_left(&self, kind: RequestKind) {
         self.count(kind).none().await;
     }
 
@@ -93,11 +93,11 @@ impl InFlight {
         self.making.none().await;
     }
 
-    fn count(&self, kind: Kind) -> &Count {
+    fn count(&self, kind: RequestKind) -> &Count {
         match kind {
-            Kind::ReadOnly => &self.read_only,
-            Kind::Mutating => &self.mutating,
-            Kind::LongRunning => &self.long_running,
+            RequestKind::ReadOnly => &self.read_only,
+            RequestKind::Mutating => &self.mutating,
+            RequestKind::LongRunning => &self.long_running,
         }
     }
 }
@@ -158,19 +158,19 @@ mod tests {
     #[tokio::test]
     async fn counting() {
         let inflight = InFlight::new();
-        inflight.none_left(Kind::ReadOnly).await;
-        let first = inflight.begin(Kind::ReadOnly);
-        let second = inflight.begin(Kind::ReadOnly);
-        assert_eq!((inflight.now(Kind::ReadOnly), inflight.now(Kind::Mutating)), (2, 0));
+        inflight.none_left(RequestKind::ReadOnly).await;
+        let first = inflight.begin(RequestKind::ReadOnly);
+        let second = inflight.begin(RequestKind::ReadOnly);
+        assert_eq!((inflight.now(RequestKind::ReadOnly), inflight.now(RequestKind::Mutating)), (2, 0));
         let waiting = tokio::spawn({
             let inflight = inflight.clone();
-            async move { inflight.none_left(Kind::ReadOnly).await }
+            async move { inflight.none_left(RequestKind::ReadOnly).await }
         });
         drop(first);
-        assert_eq!(inflight.now(Kind::ReadOnly), 1);
+        assert_eq!(inflight.now(RequestKind::ReadOnly), 1);
         drop(second);
         waiting.await.unwrap();
-        assert_eq!(inflight.now(Kind::ReadOnly), 0);
+        assert_eq!(inflight.now(RequestKind::ReadOnly), 0);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Closing without a reset. A socket that is closed while its peer still sends (window updates, acknowledgements) is
-//! reset by the kernel, and a peer that meets the reset while writing gives up what it had not read yet: here the orderly
-//! end of its watches, or why its request was refused while it still sends the body. So the writing half is closed first, and the peer is read from until it closes too.
+//! reset by the kernel, and a peer that meets the reset while writing gives up what it had not read yet: here the
+//! orderly end of its watches, or why its request was refused while it still sends the body. So the writing half is
+//! closed first, and the peer is read from until it closes too.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How long a peer may take to notice that nothing more will come. Go waits half a second, and a second with HTTP/2.
+/// The time for a peer to notice that nothing more will come. Go waits half a second, and a second with HTTP/2.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A stream whose `shutdown` also waits for the peer's, for a while.

@@ -13,7 +13,7 @@ use crate::answer::{page_not_found, raw_json};
 pub struct Links {
     links: Arc<[Arc<dyn Link>]>,
     detours: Arc<[Arc<dyn Detour>]>,
-    /// Tells whether all links know what is theirs.
+    /// Returns true once all links know their paths.
     complete: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -22,14 +22,14 @@ impl Links {
         Self { links: links.into(), detours: Arc::new([]), complete: Arc::new(|| true) }
     }
 
-    /// Until `complete` is true, what nobody claims may yet be claimed: who asks for it is told to come back. Controllers
-    /// take "not found" for the last word.
+    /// Until `complete` is true, clients are told to retry requests that no link claims: controllers take "not found"
+    /// for the last word.
     #[must_use]
     pub fn complete_once(self, complete: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { complete: Arc::new(complete), ..self }
     }
 
-    /// What a detour takes does not come to the links.
+    /// Adds detours, which take requests before the links do.
     #[must_use]
     pub fn with_detours(self, detours: Vec<Arc<dyn Detour>>) -> Self {
         Self { detours: detours.into(), ..self }

@@ -26,25 +26,25 @@ use crate::sniff::{self, First};
 use crate::throttle::Throttle;
 use crate::{Chain, Tls, http1, http2};
 
-/// How long a client may take for its half of the handshake.
+/// The longest time for a client's half of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the first bytes of a request may take (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
+/// The longest time for the first bytes of a request (Go's `ReadHeaderTimeout`, and the preface of its HTTP/2 server).
 const FIRST_HTTP1: Duration = Duration::from_secs(32);
 const FIRST_HTTP2: Duration = Duration::from_secs(10);
-/// How long the rest is waited for that tells what a connection begins with. Few clients of HTTP/2 send no request before
-/// the server has said something: theirs begin so much later.
+/// The longest wait for the bytes that tell the first request of a connection. Few clients of HTTP/2 send no request
+/// before the server has sent something: theirs begin so much later.
 const SNIFF_FOR: Duration = Duration::from_millis(250);
 const SNIFF_BYTES: usize = 4096;
-/// What `--http2-max-streams-per-connection=0` means: as many as clients suppose before they are told, and as in Go.
+/// The value for `--http2-max-streams-per-connection=0`: what clients assume before they are told, as in Go.
 const MAX_STREAMS: u32 = 100;
-/// How long accepting rests after it failed, at first and at most.
+/// The first and the longest pause after accepting failed.
 const REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// Whether others may listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
+/// The choice to let others listen on the same port (`--permit-port-sharing`, `SO_REUSEPORT`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortSharing {
     #[default]
@@ -86,7 +86,7 @@ impl BoundPort {
         Ok(Self { tcp, address })
     }
 
-    /// Where it really listens.
+    /// The address that it really listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -108,13 +108,13 @@ fn listen(address: SocketAddr, sharing: PortSharing) -> std::io::Result<TcpListe
 }
 
 impl Listener {
-    /// How many requests one HTTP/2 connection may have in flight (`--http2-max-streams-per-connection`).
+    /// Limits the requests in flight on one HTTP/2 connection (`--http2-max-streams-per-connection`).
     #[must_use]
     pub fn max_streams(self, max_streams: u32) -> Self {
         Self { max_streams, ..self }
     }
 
-    /// How many connections there may be.
+    /// Sets the limits on connections.
     #[must_use]
     pub fn limits(self, limits: ConnectionLimits) -> Self {
         Self { limits, ..self }
@@ -172,12 +172,12 @@ impl Drop for Accepting {
     }
 }
 
-/// What all connections need.
+/// State that all connections share.
 struct Shared {
     tls: Tls,
     chain: Arc<Chain>,
     max_streams: u32,
-    /// Where connections are served that do not begin with a question for health.
+    /// The runtime of connections that do not begin with a health check.
     workers: Option<Handle>,
 }
 
@@ -223,7 +223,7 @@ async fn accept_all(tcp: &TcpListener, shared: &Arc<Shared>, connections: &Arc<C
     }
 }
 
-/// Whom a connection counts for: networks of IPv6 are given out in pieces of 64 bits, so one client has all addresses of one.
+/// The address that a connection counts for: a client of IPv6 has a whole network of 64 bits, which counts as one.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(std::net::Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -263,7 +263,7 @@ async fn connection(shared: Arc<Shared>, tcp: TcpStream, peer: SocketAddr, slot:
 /// A connection whose handshake is over.
 struct Begun {
     stream: TlsStream<Gate<TcpStream>>,
-    /// What has been read of it already.
+    /// Bytes that have been read already.
     ahead: Bytes,
     first: First,
 }
@@ -295,7 +295,7 @@ async fn shake_hands(tls: &Tls, tcp: TcpStream) -> std::io::Result<TlsStream<Gat
     start.into_stream(config).await
 }
 
-/// Reads until it is known what the connection begins with.
+/// Reads until the kind of the connection is known.
 async fn sniff(stream: &mut TlsStream<Gate<TcpStream>>, http2: bool, state: &Connection) -> Option<(First, Bytes)> {
     let mut bytes = BytesMut::with_capacity(512);
     loop {
@@ -356,7 +356,7 @@ async fn serve(
             served.await.map_err(|error| error.to_string())
         } else {
             let served = http1::serve(stream, &handlers, &info, &state, leave).await;
-            // What is not over now belongs to whoever has taken it over.
+            // A connection that is not over now belongs to the code that has taken it over.
             state.upgraded();
             served.map_err(|error| error.to_string())
         }

@@ -22,7 +22,7 @@ use crate::answer::plain_text;
 use crate::filters::timings::FilterMetrics;
 use crate::filters::traces;
 use crate::impersonation::ImpersonationMetrics;
-use crate::inflight::{InFlight, Kind};
+use crate::inflight::{InFlight, RequestKind};
 use crate::version::{self, Build};
 
 /// The server's own families; other parts register theirs with [`Metrics::registry`].
@@ -218,7 +218,7 @@ impl Metrics {
         Ok(Arc::new(metrics))
     }
 
-    /// Where other parts of the server add their families.
+    /// The registry to which other parts of the server add their families.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -290,7 +290,7 @@ impl Metrics {
 
     /// All families in the text format.
     fn text(&self, exposed: &Exposed) -> String {
-        for (kind, label) in [(Kind::ReadOnly, "readOnly"), (Kind::Mutating, "mutating")] {
+        for (kind, label) in [(RequestKind::ReadOnly, "readOnly"), (RequestKind::Mutating, "mutating")] {
             self.current_inflight.with_label_values(&[label]).set(self.inflight.highest(kind));
         }
         binnacle_metrics::text(&exposed.families(self.registry.gather()))
@@ -382,7 +382,7 @@ fn verb_with_body(info: &RequestInfo) -> Option<&'static str> {
     }
 }
 
-/// What a path and query ask for; anything but one of the three is invalid.
+/// The value of `fieldValidation` in a path and query; anything but one of the three is invalid.
 fn field_validation(uri: &str) -> &'static str {
     let query = Query::parse(uri.split_once('?').map_or("", |(_, query)| query));
     let mut values = query.get_all("fieldValidation");
@@ -430,7 +430,7 @@ fn code_label(code: u16, digits: &mut [u8; 3]) -> &str {
     std::str::from_utf8(digits).unwrap_or("0")
 }
 
-/// The control plane's own clients are told apart; all others are one.
+/// The label of the control plane's own clients; all others are one.
 fn system_client(agent: &HeaderValue) -> &'static str {
     match agent.to_str().ok().and_then(|agent| agent.split_once('/')).map(|(name, _)| name) {
         Some("kube-apiserver") => "kube-apiserver",

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use binnacle_request::ShutdownTrigger;
 
-use crate::inflight::Kind;
+use crate::inflight::RequestKind;
 use crate::{Chain, Listener};
 
-/// How long to wait for the next connection to end, once nobody waits for a short answer: watches were told to end, and
-/// only one whose client does not read cannot be ended politely.
+/// The longest wait for the next connection to end, once nobody waits for a short answer: watches were told to end, and
+/// only a connection whose client does not read cannot be ended politely.
 const STALL: Duration = Duration::from_millis(300);
-/// How long all of them may take together, however steadily they end.
+/// The longest time for all of them together, however steadily they end.
 const DRAIN_CONNECTIONS: Duration = Duration::from_secs(10);
 
 /// A bound listener and the chain behind it.
@@ -22,18 +22,18 @@ pub struct Server {
     stopping: Stopping,
 }
 
-/// How the server stops.
+/// The steps and delays of a shutdown.
 pub struct Stopping {
     /// Fires at the signal: the server still serves, but should get no new clients.
     pub terminating: Option<ShutdownTrigger>,
-    /// How long that goes on (`--shutdown-delay-duration`).
+    /// The time from the signal until the next step (`--shutdown-delay-duration`).
     pub delay: Duration,
     /// Fires after that: new requests are refused while those in flight are answered, and only then does the listener
     /// close (`--shutdown-send-retry-after`).
     pub draining: Option<ShutdownTrigger>,
-    /// How long short requests may still take (`--request-timeout`).
+    /// The longest time for short requests to end (`--request-timeout`).
     pub drain_short: Duration,
-    /// How long watches may take to end (`--shutdown-watch-termination-grace-period`), where that is longer than usual.
+    /// The time for watches to end (`--shutdown-watch-termination-grace-period`), where it is longer than usual.
     pub watch_grace: Duration,
 }
 
@@ -99,10 +99,13 @@ impl Server {
             }
         };
         // Sessions on upgraded connections are no longer among those: they say good-bye by themselves.
-        let sessions = tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(Kind::LongRunning));
+        let sessions =
+            tokio::time::timeout(STALL.max(stopping.watch_grace), inflight.none_left(RequestKind::LongRunning));
         let _ = tokio::join!(tokio::time::timeout(DRAIN_CONNECTIONS.max(stopping.watch_grace), closed), sessions);
-        let left =
-            [Kind::ReadOnly, Kind::Mutating, Kind::LongRunning].map(|kind| inflight.now(kind)).iter().sum::<i64>();
+        let left = [RequestKind::ReadOnly, RequestKind::Mutating, RequestKind::LongRunning]
+            .map(|kind| inflight.now(kind))
+            .iter()
+            .sum::<i64>();
         connections.close_all();
         if left > 0 {
             tracing::warn!("giving up {left} requests that did not end");

@@ -12,7 +12,7 @@ use crate::metrics::process::{START_TIME, START_TIME_HELP, start_time};
 
 const PATH: &str = "/metrics/slis";
 
-/// What became of each check of each health endpoint. These families have a registry of their own.
+/// The results of each check of each health endpoint. These families have a registry of their own.
 pub struct HealthMetrics {
     registry: Registry,
     latest: IntGaugeVec,

@@ -1,5 +1,5 @@
-//! Looks at the first bytes of a connection for the path of its first request, without taking them away from whoever
-//! serves the connection. It only decides where that happens: a path that is not recognized is served all the same.
+//! Looks at the first bytes of a connection for the path of its first request, without consuming them. It only decides
+//! where the connection is served: a path that is not recognized is served all the same.
 
 /// The paths of health, and how HPACK's Huffman code writes them. The last byte is shared with what follows, so its mask
 /// says which of its bits count.
@@ -11,7 +11,7 @@ const HEALTH: [(&[u8], &[u8], u8); 3] = [
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEAD: usize = 9;
 
-/// What the first bytes say.
+/// The kind of a connection, according to its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum First {
     /// Not enough bytes have come.
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// What a real client sends first.
+    /// The first bytes that a real client sends.
     async fn opening(path: &str) -> Vec<u8> {
         let (ours, mut theirs) = tokio::io::duplex(1 << 16);
         let (mut send, connection) = h2::client::handshake(ours).await.unwrap();

@@ -29,7 +29,7 @@ pub struct TlsFiles {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// Why the serving certificate cannot be used.
+/// An error of the serving certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{}", read_error(path, error))]
@@ -61,7 +61,7 @@ impl TlsFiles {
     }
 }
 
-/// What the listener shakes hands with.
+/// The TLS configuration of the listener.
 pub struct Tls {
     /// For clients that have instructions for AES.
     aes: Arc<ServerConfig>,
@@ -71,7 +71,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// `authorities` are the names that clients are told to choose a certificate by.
+    /// `authorities` are the issuers by which clients choose a certificate.
     pub fn new(
         settings: &TlsSettings,
         default: DefaultCertificate,

@@ -12,9 +12,9 @@ use crate::answer::raw_json;
 pub const KUBERNETES_VERSION: &str = "v1.36.2";
 pub(crate) const MAJOR: &str = "1";
 pub(crate) const MINOR: &str = "36";
-/// What the compiler field says in Go is `gc` or `gccgo`.
+/// The compiler, which in Go is `gc` or `gccgo`.
 pub(crate) const COMPILER: &str = "rustc";
-/// In the place of the Go version stands what this was really built with.
+/// The toolchain that built this, in the place of the Go version.
 pub(crate) const TOOLCHAIN: &str = concat!("rust", env!("BINNACLE_RUSTC_VERSION"));
 
 pub(crate) fn platform() -> String {
@@ -31,14 +31,14 @@ pub(crate) fn platform() -> String {
 /// The one form of the document.
 const PRODUCED: [&str; 1] = ["application/json"];
 
-/// What is known of the build.
+/// Facts about the build.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Build {
     /// The commit that it was made of.
     pub git_commit: &'static str,
     /// `clean`, or `dirty` where files were changed after the commit.
     pub git_tree_state: &'static str,
-    /// When, where the build says so.
+    /// The build date, if the build has one.
     pub date: Option<&'static str>,
 }
 

@@ -367,7 +367,7 @@ fn health_is_answered_whatever_the_workers_do() {
         }
         println!("slowest of {asks} answers: {slowest:?}");
         assert!(asks > 12, "{asks}");
-        // What is promised is 50 ms; the machine that runs all tests at once gets more.
+        // The promise is 50 ms; the machine that runs all tests at once gets more.
         assert!(slowest < Duration::from_secs(1), "{slowest:?}");
         for request in blocking {
             assert_eq!(request.await.unwrap().unwrap().body, "blocked");

@@ -1,5 +1,5 @@
-//! Heartbeats: few keys, written again and again, with history forgotten after a while. What matters is that disk and
-//! memory stay as they are.
+//! Heartbeats: few keys, written again and again, with history forgotten after a while. Disk and memory should stay as
+//! they are.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example churn -- DIR SECONDS KEYS RATE COMPACT_EVERY_SECONDS`
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, Txn};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 #[tokio::main]
@@ -16,7 +16,7 @@ async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize| args[at].parse::<u64>().expect("a number");
     let (seconds, keys, rate, every) = (number(1), number(2), number(3), number(4));
-    let store = Arc::new(EmbeddedStore::open(Options::new(&args[0])).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&args[0])).expect("the store opens"));
     let started = Instant::now();
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
     let (mut written, mut before, mut slowest) = (0, Revision(0), Duration::ZERO);
@@ -57,7 +57,7 @@ async fn main() {
     store.close().await;
 }
 
-/// What the files occupy; the journal has holes.
+/// Returns the bytes on disk of all files; the journal has holes.
 fn size(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

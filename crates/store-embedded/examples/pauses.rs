@@ -1,6 +1,6 @@
-//! How long writers wait because of the engine itself, and what the files take: objects of several sizes are written again
-//! and again while history is compacted and segments are rewritten. In a directory in memory, such as one below /dev/shm,
-//! the disk has no part in it.
+//! The time that writers wait because of the engine itself, and the size of its files: objects of several sizes are
+//! written again and again while history is compacted and segments are rewritten. In a directory in memory, such as one
+//! below /dev/shm, the disk has no part in it.
 //!
 //! `cargo run --release -p binnacle-store-embedded --example pauses -- DIR [SECONDS]`
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Revision, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 /// Value bytes and keys: some 100 MB are live, or as much as so many small keys are.
@@ -34,7 +34,7 @@ async fn main() {
 }
 
 async fn run(dir: &Path, size: usize, keys: usize, writers: usize, duration: Duration) {
-    let store = Arc::new(EmbeddedStore::open(Options::new(dir)).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("the store opens"));
     let stop = Arc::new(AtomicBool::new(false));
     let watch = std::thread::spawn({
         let (store, stop, dir) = (store.clone(), stop.clone(), dir.to_owned());
@@ -75,7 +75,7 @@ async fn run(dir: &Path, size: usize, keys: usize, writers: usize, duration: Dur
     );
 }
 
-/// When each write began and ended.
+/// Writes until `stop`, and returns the times at which each write began and ended.
 async fn write(
     store: Arc<EmbeddedStore>,
     stop: Arc<AtomicBool>,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, RangeRequest, Store, Txn, prefix_range};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 fn main() {
@@ -27,7 +27,7 @@ fn main() {
     append_baseline(&dir, size, 128, seconds);
     let store_dir = dir.join("store");
     let started = Instant::now();
-    let store = Arc::new(EmbeddedStore::open(Options::new(&store_dir)).expect("the store opens"));
+    let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(&store_dir)).expect("the store opens"));
     println!("open, empty: {:?}, resident {} KiB", started.elapsed(), resident());
     for writers in [1, 32, 128] {
         runtime.block_on(puts(store.clone(), writers, size, seconds));
@@ -40,7 +40,7 @@ fn main() {
     println!("close: {:?}", started.elapsed());
     drop(store);
     let started = Instant::now();
-    let store = EmbeddedStore::open(Options::new(&store_dir)).expect("the store opens");
+    let store = EmbeddedStore::open(EmbeddedOptions::new(&store_dir)).expect("the store opens");
     let count = runtime.block_on(count(&store));
     println!("open with {} revisions, {count} keys: {:?}", revision.0, started.elapsed());
     let started = Instant::now();
@@ -50,7 +50,7 @@ fn main() {
     runtime.block_on(store.close());
     drop(store);
     let started = Instant::now();
-    let store = EmbeddedStore::open(Options::new(&store_dir)).expect("the store opens");
+    let store = EmbeddedStore::open(EmbeddedOptions::new(&store_dir)).expect("the store opens");
     println!("open after compaction: {:?}, resident {} KiB", started.elapsed(), resident());
     drop(store);
 }

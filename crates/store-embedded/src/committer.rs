@@ -1,5 +1,5 @@
 //! The one thread that writes: it decides transactions, makes many of them durable in one step, shows them to readers
-//! and watches, and only then tells their callers.
+//! and watches, and only then replies to their callers.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,7 +25,7 @@ use crate::watch::Wakers;
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// What the committer can be asked to do.
+/// A request to the committer.
 pub(crate) enum Command {
     Txn { txn: Txn, reply: Reply<TxnResponse> },
     Grant { ttl_seconds: u64, reply: Reply<LeaseId> },
@@ -33,10 +33,10 @@ pub(crate) enum Command {
     Compact { marker: Marker, reply: Reply<()> },
 }
 
-/// How much goes into one durable step. More would only add to the latency of the first in line.
+/// The maximum size of one durable step. More would only add to the latency of the first in line.
 const MAX_BATCH_COMMANDS: usize = 1024;
 const MAX_BATCH_BYTES: usize = 8 << 20;
-/// When a lease could not be ended because the disk took nothing.
+/// The pause after which a lease is ended that could not be, since the disk took nothing.
 const EXPIRY_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until the queue is closed.
@@ -65,7 +65,7 @@ struct Draft {
     revision: u64,
     batch: Batch,
     bytes: usize,
-    /// What readers do not see yet, for the transactions that follow in the same draft. `None`: deleted.
+    /// Values that readers do not see yet, for the transactions that follow in the same draft. `None`: deleted.
     pending: HashMap<Bytes, Option<KeyValue>>,
     changes: Vec<Change>,
     effects: Vec<Effect>,
@@ -80,7 +80,7 @@ struct Change {
     previous: Option<KeyValue>,
 }
 
-/// What else changes in memory when the draft is durable.
+/// A change in memory, besides those of keys, that is made when the draft is durable.
 enum Effect {
     Granted { lease: i64, ttl_seconds: u64 },
     Revoked { lease: i64 },
@@ -102,7 +102,7 @@ impl Committer<'_> {
             self.tell_progress();
             let mut draft = self.draft();
             for command in commands {
-                // A lease ends in a step of its own: its keys are those that readers see, so nothing may be pending
+                // A lease ends in a step of its own: its keys are those that readers see, so no write may be pending
                 // before it, and no key may be put under it after it.
                 let alone = matches!(command, Command::Revoke { .. });
                 if alone || draft.bytes >= MAX_BATCH_BYTES {
@@ -173,7 +173,7 @@ impl Committer<'_> {
             return command.refuse(error);
         }
         match command {
-            // Whoever asked has gone: what has not been begun need not be done.
+            // The caller has gone: its write has not begun and need not.
             Command::Txn { reply, .. } if reply.is_closed() => {}
             Command::Txn { txn, reply } => match self.decide_txn(draft, txn) {
                 Ok(response) => draft.replies.push(Outcome::Txn(reply, response)),
@@ -331,7 +331,7 @@ impl State {
             self.index.delete(&key, revision)?;
             return Ok(Event::Delete { key, revision: Revision(revision), previous });
         };
-        // The index has its own copy of the key; whoever holds the event shares it.
+        // The index has its own copy of the key, which the event's holders share.
         kv.key = self.index.put(&key, Live::of(&kv))?;
         if let Some(lease) = kv.lease
             && !self.index.is_on_disk()
@@ -420,7 +420,7 @@ impl Command {
         }
     }
 
-    /// Whoever asked may have stopped waiting, which is theirs to do.
+    /// Sends the error; the caller may have stopped waiting.
     fn refuse(self, error: StoreError) {
         match self {
             Self::Txn { reply, .. } => drop(reply.send(Err(error))),

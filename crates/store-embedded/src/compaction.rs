@@ -1,5 +1,5 @@
-//! Forgetting the past: which versions go, in which order, and what is noted so that an interrupted or damaged
-//! compaction is recognized at the next start.
+//! Compaction: the versions that go, their order, and the durable note by which an interrupted or damaged compaction is
+//! recognized at the next start.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,17 +18,17 @@ use crate::shared::{Shared, read_failed};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) revision: u64,
-    /// What is left at or before it.
+    /// The versions left at or before it.
     pub(crate) kept: Kept,
 }
 
 pub(crate) const MARKER_KEY: &[u8] = b"compacted";
 
-/// How many keys are looked at, and versions removed, before others get the lock.
+/// The numbers of keys that are looked at, and of versions that are removed, before others get the lock.
 const CHUNK_KEYS: usize = 256;
 const CHUNK_ERASE: usize = 4096;
 
-/// What a compaction does.
+/// The work of a compaction.
 struct Plan {
     marker: Marker,
     keys: Vec<Bytes>,
@@ -113,12 +113,12 @@ fn forget(shared: &Shared, plan: &Plan) -> io::Result<()> {
     Ok(())
 }
 
-/// Erases records that no reader can ask for any more. When that fails, nothing else may be written before the next
-/// start has made up for it: another compaction would leave these, but take the successors by which they are
-/// recognized as forgotten.
+/// Erases records that no reader can ask for any more. After an error nothing else may be written before the next start
+/// has made up for it: another compaction would leave these, but take the successors by which they are recognized as
+/// forgotten.
 fn erase(shared: &Shared, revisions: &[u64]) -> Result<(), StoreError> {
     for chunk in revisions.chunks(CHUNK_ERASE) {
-        // Taken anew each time, so that closing the store need not wait for all of it.
+        // Taken again each time, so that closing the store need not wait for all of it.
         shared.disk()?.erase(chunk).map_err(|error| shared.fail(&error))?;
     }
     Ok(())
@@ -133,7 +133,7 @@ pub(crate) fn resume(shared: &Arc<Shared>, leftover: Vec<u64>) -> io::Result<()>
     let shared = shared.clone();
     let erase = move || {
         let _one = one;
-        // A failure is noted for those who write; a closed store leaves the rest to the next start.
+        // Writers see the failure; a closed store leaves the rest to the next start.
         drop(erase(&shared, &leftover));
     };
     std::thread::Builder::new().name("store-erase".to_owned()).spawn(erase).map(drop)

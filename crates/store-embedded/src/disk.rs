@@ -1,5 +1,5 @@
-//! Where records are kept. The engine above knows only this trait, so that a test can stand in for a disk that fails,
-//! or loses power, at any point.
+//! The disk, which keeps records. The engine above knows only this trait, so that a test can stand in for a disk that
+//! fails, or loses power, at any point.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,10 +11,10 @@ mod memory;
 pub use self::memory::MemoryDisk;
 pub use crate::log::{LogDisk, LogOptions, LogStats, SYNC_BOUNDS};
 
-/// What is written in one durable step.
+/// The records and facts that are written in one durable step.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Encoded records by revision, ascending, without a gap to what is there.
+    /// Encoded records by revision, ascending, following the existing ones without a gap.
     pub records: Vec<(u64, Bytes)>,
     /// Small facts beside the log; `None` removes one.
     pub meta: Vec<(Bytes, Option<Bytes>)>,
@@ -22,7 +22,7 @@ pub struct Batch {
 
 /// Keeps records by revision and a few facts beside them.
 pub trait Disk: Send + Sync + 'static {
-    /// Shows all records in order, once, before anything else is read: what is read is believed from then on.
+    /// Shows all records in order, once, before anything else is read: later reads rely on it.
     fn load(&self, visit: &mut Visit<'_>) -> io::Result<()> {
         self.scan(0, u64::MAX, visit)
     }
@@ -34,13 +34,13 @@ pub trait Disk: Send + Sync + 'static {
 
     /// Writes all of the batch or nothing of it. When this returns `Ok` it survives a power cut, and
     /// [`acknowledged`](Disk::acknowledged) will not be below its last revision after a crash of the process alone.
-    /// After an error that [may pass](crate::files::may_pass) nothing of it is there, as far as this process goes, and
+    /// After an error that may pass (`files::may_pass`) nothing of it is there, as far as this process goes, and
     /// another batch may be written in its place. After another error the state of the disk is unknown until it has been
     /// opened again.
     fn commit(&self, batch: &Batch) -> io::Result<()>;
 
-    /// Forgets records, which ascend. After a crash some of them may be there again, but of each key only such that a
-    /// newer one tells that they were forgotten.
+    /// Forgets records, which ascend. After a crash some of them may be there again, but of each key only those that a
+    /// newer record marks as forgotten.
     fn erase(&self, revisions: &[u64]) -> io::Result<()>;
 
     /// The record of one revision, if there is one.
@@ -56,7 +56,7 @@ pub trait Disk: Send + Sync + 'static {
     /// something. 0 when nothing is known.
     fn acknowledged(&self) -> io::Result<u64>;
 
-    /// False when the disk is so full that only what gives room back is to be written.
+    /// Returns false when the disk is so full that only writes that free room may be made.
     fn has_room(&self) -> bool {
         true
     }

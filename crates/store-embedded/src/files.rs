@@ -1,5 +1,5 @@
-//! The files of a store's directory: what the log needs of an operating system and no more, so that a test can stand in
-//! for a disk that loses power, or refuses, at any single operation.
+//! The files of a store's directory: the operations that the log needs and no more, so that a test can stand in for a
+//! disk that loses power, or refuses, at any single operation.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -16,14 +16,14 @@ pub trait Files: Send + Sync + 'static {
     /// Makes an empty file; fails when the name is taken.
     fn create(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
     fn open(&self, name: &str) -> io::Result<Arc<dyn LogFile>>;
-    /// Replaces what has the new name.
+    /// Replaces a file of the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     /// The names of all files.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes durable which names the directory has. The contents of the files are another matter.
+    /// Makes the names in the directory durable, not the contents of the files.
     fn sync_dir(&self) -> io::Result<()>;
-    /// How much can still be written, for messages.
+    /// Returns the number of bytes that can still be written, for messages.
     fn free_bytes(&self) -> Option<u64>;
 }
 
@@ -35,7 +35,7 @@ pub trait LogFile: Send + Sync {
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize>;
     /// Makes the contents durable.
     fn sync_data(&self) -> io::Result<()>;
-    /// Takes the space up to a size from the file system; what is new reads as zeros.
+    /// Takes the space up to a size from the file system; new bytes read as zeros.
     fn allocate(&self, len: u64) -> io::Result<()>;
     fn set_len(&self, len: u64) -> io::Result<()>;
     fn size(&self) -> io::Result<u64>;
@@ -168,7 +168,7 @@ pub(crate) fn write_all(file: &dyn LogFile, mut bytes: &[u8], mut at: u64) -> io
     Ok(())
 }
 
-/// True for a refusal that may pass by itself: no space, or no descriptors. It says nothing about what is on the disk.
+/// True for a refusal that may pass by itself: no space, or no descriptors. It says nothing about the disk's contents.
 pub(crate) fn may_pass(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let passing = [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM];

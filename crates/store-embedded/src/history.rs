@@ -1,4 +1,4 @@
-//! What is read back from the disk: earlier versions of a key, and the events of a span of revisions.
+//! Reads of the past from the disk: earlier versions of a key, and the events of a span of revisions.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Span {
     pub(crate) last: u64,
 }
 
-/// How much one read of a span takes on: events, their bytes, and records looked at.
+/// The maximum size of one read of a span: events, their bytes, and records looked at.
 const CHUNK_EVENTS: usize = 1024;
 const CHUNK_BYTES: usize = 4 << 20;
 const CHUNK_RECORDS: usize = 16 << 10;
@@ -32,7 +32,7 @@ pub(crate) async fn read(
     let (shared, range) = (shared.clone(), range.clone());
     blocking(move || {
         let read = read_span(&shared, &range, span);
-        // Compaction may have taken away what was being read: that is what to say, whatever it looked like.
+        // A compaction may have removed the records meanwhile: that is the error then, whatever was read.
         let compacted = shared.state.read().compacted;
         if span.after + 1 < compacted {
             return Err(StoreError::Compacted { compacted: Revision(compacted) });

@@ -1,8 +1,8 @@
 //! Every key in order, with its live version and the revisions of its past.
 //!
-//! Only the past's revisions are kept, 8 bytes each: five minutes of heartbeats are millions of versions, and what they
-//! looked like is rarely asked for. A server has all of it in memory, with the live values. Tools, whose memory must not
-//! grow with the store, have it [on disk](disk).
+//! Only the past's revisions are kept, 8 bytes each: five minutes of heartbeats are millions of versions, whose values
+//! are rarely read. A server has all of it in memory, with the live values. Tools, whose memory must not grow with the
+//! store, have it [on disk](disk).
 
 mod disk;
 mod loading;
@@ -46,7 +46,7 @@ pub(crate) struct Live {
 #[derive(Clone, Copy)]
 struct Version(u64);
 
-/// What a key held at some revision.
+/// The version of a key at some revision.
 pub(crate) enum At<'a> {
     Absent,
     /// This value.
@@ -55,7 +55,7 @@ pub(crate) enum At<'a> {
     Recorded(u64),
 }
 
-/// What a compaction leaves of the revisions it covers, as a check on what is found at the next start.
+/// A count and sum of the versions that a compaction keeps at or before its revision, which the next start checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) count: u64,
@@ -68,7 +68,7 @@ pub(crate) type Visit<'a> = dyn FnMut(&Bytes, &Entry) -> ControlFlow<()> + 'a;
 // === impl Index ===
 
 impl Index {
-    /// The same, to be filled with all that is on disk. It is to be empty.
+    /// Prepares this empty index to be filled from the disk.
     pub(crate) fn loading(self) -> Loading {
         match self {
             Self::Memory(_) => Loading::Memory(loading::Gathered::default()),
@@ -76,7 +76,7 @@ impl Index {
         }
     }
 
-    /// Notes the new version of a key; the answer is a key that may be kept.
+    /// Notes the new version of a key; returns a key that may be kept.
     pub(crate) fn put(&mut self, key: &Bytes, live: Live) -> io::Result<Bytes> {
         match self {
             Self::Memory(index) => Ok(index.put(key, live)),
@@ -106,7 +106,7 @@ impl Index {
         }
     }
 
-    /// Takes out of all keys what a compaction forgets. The answer is what it keeps and which revisions went, in no order.
+    /// Removes the versions that a compaction forgets. Returns those it keeps and the revisions that went, in no order.
     pub(crate) fn compact(&mut self, compacted: u64) -> io::Result<(Kept, Vec<u64>)> {
         let (mut kept, mut forgotten) = (Kept::default(), Vec::new());
         let mut note = |entry: &Entry| {
@@ -141,7 +141,7 @@ impl Index {
         }
     }
 
-    /// What a key held, with a key that may be kept.
+    /// Returns the version of a key at a revision, with a key that may be kept.
     pub(crate) fn at(&self, key: &Bytes, revision: u64) -> io::Result<Option<(Bytes, At<'_>)>> {
         match self {
             Self::Memory(index) => Ok(index.entry(key).map(|(key, entry)| (key.clone(), entry.at(revision)))),
@@ -179,7 +179,7 @@ impl Index {
         }
     }
 
-    /// Whether reads are to stop as soon as they can, as all that is looked at comes from the disk.
+    /// Returns true if reads should stop as soon as they can, since all they look at comes from the disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         matches!(self, Self::Disk(_))
     }
@@ -212,7 +212,7 @@ impl Entry {
         }
     }
 
-    /// Whether there is a live version.
+    /// Returns true if there is a live version.
     pub(crate) fn is_there(&self) -> bool {
         self.live.is_some()
     }
@@ -227,7 +227,7 @@ impl Entry {
         self.past[..self.forgotten(compacted)].iter().map(|version| version.revision())
     }
 
-    /// What is left at or before `compacted` by a compaction there: at most one version.
+    /// Returns the version at or before `compacted` that a compaction there keeps, if any.
     pub(crate) fn kept(&self, compacted: u64) -> Option<u64> {
         let forgotten = self.forgotten(compacted);
         let past = self.past.get(forgotten).map(|version| version.revision());
@@ -247,7 +247,7 @@ impl Entry {
         self.past.push(Version::deleted(revision));
     }
 
-    /// Forgets them. True when nothing is left.
+    /// Forgets those versions. Returns true if nothing is left.
     fn compact(&mut self, compacted: u64) -> bool {
         let forgotten = self.forgotten(compacted);
         self.past.drain(..forgotten);
@@ -259,9 +259,9 @@ impl Entry {
         self.past.is_empty() && self.live.is_none()
     }
 
-    /// How many versions of the past a compaction forgets: all at or before it but the newest, which is what reads at
-    /// that revision still see; that one too if it is a deletion, unless it was made by exactly that revision, of which
-    /// a watch may still want to hear (as in etcd).
+    /// Returns the number of past versions that a compaction forgets: all at or before it but the newest, which reads
+    /// at that revision still see; that one too if it is a deletion, unless it has exactly that revision, since a watch
+    /// may still need its event (as in etcd).
     fn forgotten(&self, compacted: u64) -> usize {
         if self.live.as_ref().is_some_and(|live| live.modified <= compacted) {
             return self.past.len();
@@ -356,7 +356,7 @@ mod tests {
 
     const KEY: Bytes = Bytes::from_static(b"k");
 
-    /// What is told of the key's entry; nothing where it has none.
+    /// Returns `tell` of the key's entry, or the default without one.
     fn of_entry<T: Default>(index: &Index, tell: impl Fn(&Entry) -> T) -> T {
         let mut told = T::default();
         let all = Bytes::new()..Bytes::from_static(b"z");

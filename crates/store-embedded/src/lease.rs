@@ -1,4 +1,4 @@
-//! Which keys go when which lease ends.
+//! Leases, their deadlines, and the keys that are deleted when one ends.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -17,7 +17,7 @@ struct Lease {
     keys: HashSet<Bytes>,
 }
 
-/// The longest time a lease can have: what etcd allows.
+/// The longest time a lease can have, as in etcd.
 pub(crate) const MAX_TTL_SECONDS: u64 = 9_000_000_000;
 
 // === impl Leases ===
@@ -30,7 +30,7 @@ impl Leases {
         self.by_deadline.insert((deadline, id));
     }
 
-    /// Forgets a lease; its keys are deleted by whoever ends it.
+    /// Forgets a lease; the caller deletes its keys.
     pub(crate) fn remove(&mut self, id: i64) {
         if let Some(lease) = self.by_id.remove(&id) {
             self.by_deadline.remove(&(lease.deadline, id));

@@ -41,7 +41,7 @@ impl DirLock {
             }
             Err(TryLockError::Error(source)) => return Err(io_error(source)),
         }
-        // The pid is for the message only: a disk too full to hold it is no reason not to serve reads.
+        // The pid is for the message only: a disk too full for it does not keep the store from serving reads.
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
             tracing::warn!(dir = %dir.display(), %error, "cannot note the pid in the lock file");
@@ -55,7 +55,7 @@ fn holder(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
 }
 
-/// Creates a directory and those above it, so that a power cut does not take away again what was put into them.
+/// Creates a directory and those above it durably, so that a power cut does not remove their contents.
 fn create_durably(dir: &Path) -> io::Result<()> {
     let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;

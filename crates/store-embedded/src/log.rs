@@ -1,5 +1,5 @@
-//! The log on disk: segments that are appended to, rewritten without what is dead, and removed. The order of segments is
-//! the order of revisions, always. `docs/store-format.md` draws the bytes and says why the order of writes is safe.
+//! The log on disk: segments that are appended to, rewritten without dead records, and removed. The order of segments
+//! is the order of revisions, always. `docs/store-format.md` draws the bytes and says why the order of writes is safe.
 
 pub(crate) mod acknowledged;
 mod background_failure;
@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use self::background_failure::BackgroundFailure;
 use self::format::{LENGTH, Notes, damaged};
 use self::open::{Found, Tail};
-use self::segment::Place;
+use self::segment::RecordPosition;
 use self::spares::Spares;
 use self::stats::Counters;
 pub use self::stats::{LogStats, SYNC_BOUNDS};
@@ -35,13 +35,13 @@ use self::writer::Writer;
 use crate::disk::{Batch, Disk, Visit};
 use crate::files::{Files, LogFile};
 
-/// How large segments are, and who looks after them.
+/// The size of segments, and the thread that rewrites them.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// A segment is made for a quarter of what is to be kept, within these bounds: a small store is kept in small files.
+    /// A segment has room for a quarter of the needed bytes, within these bounds: a small store is kept in small files.
     pub min_segment: u64,
     pub max_segment: u64,
-    /// Segments are rewritten by a thread of their own; otherwise whoever writes does it as well, for tests that repeat
+    /// True when a thread of its own rewrites segments; otherwise each writer does it as well, for tests that repeat
     /// every single operation.
     pub background: bool,
 }
@@ -60,9 +60,9 @@ pub(crate) struct Inner {
     notes: Mutex<Notes>,
     spares: Spares,
     counters: Counters,
-    /// What was found, until the log is written to for the first time.
+    /// The state that was found, until the log is written to for the first time.
     found: Mutex<Option<Pending>>,
-    /// Of rewriting.
+    /// Failures of rewriting.
     trouble: BackgroundFailure,
     /// A rewritten segment whose name is not durable yet.
     unsettled: Mutex<Option<mover::Rewritten>>,
@@ -70,7 +70,7 @@ pub(crate) struct Inner {
     wake: Condvar,
 }
 
-/// What a start still has to do.
+/// The work that a start still has to do.
 struct Pending {
     acknowledged: Option<(acknowledged::AcknowledgedFile, acknowledged::Acknowledged)>,
     tail: Tail,
@@ -83,9 +83,9 @@ struct Signal {
     stop: bool,
 }
 
-/// How often segments are looked after when nobody asks for it.
+/// The interval at which segments are checked when nothing wakes the mover.
 const PATROL: Duration = Duration::from_secs(1);
-/// How much of a scan is read at once.
+/// The maximum size of one read of a scan.
 const SCAN_RECORDS: usize = 1024;
 const SCAN_BYTES: u64 = 1 << 20;
 
@@ -177,7 +177,7 @@ impl Disk for LogDisk {
     fn commit(&self, batch: &Batch) -> io::Result<()> {
         let delay = self.inner.delay_of(batch.records.iter().map(|(_, record)| record.len() as u64).sum());
         if !delay.is_zero() {
-            // Segments are rewritten more slowly than new ones come: the disk is not to fill meanwhile.
+            // Segments are rewritten more slowly than new ones come: the disk must not fill meanwhile.
             std::thread::sleep(delay);
         }
         let mut writer = self.inner.writer.lock();
@@ -254,7 +254,7 @@ impl Drop for LogDisk {
         self.inner.signal.lock().stop = true;
         self.inner.wake.notify_all();
         if let Some(mover) = self.mover.lock().take() {
-            // A panic in it was told where it happened.
+            // A panic in it was logged where it happened.
             let _ = mover.join();
         }
         self.inner.spares.remove_all(&*self.inner.files);
@@ -269,9 +269,9 @@ fn records(header: &format::FrameHeader, frame: &Bytes) -> io::Result<Vec<Bytes>
 }
 
 /// Reads records that follow each other in a file.
-fn read_places(file: &dyn LogFile, places: &[Place]) -> io::Result<Vec<Bytes>> {
+fn read_places(file: &dyn LogFile, places: &[RecordPosition]) -> io::Result<Vec<Bytes>> {
     let (Some(first), Some(last)) = (places.first(), places.last()) else { return Ok(Vec::new()) };
-    let lost = |place: &Place| damaged(format!("revision {} is not where it was written", place.revision));
+    let lost = |place: &RecordPosition| damaged(format!("revision {} is not where it was written", place.revision));
     let len = usize::try_from(last.at + last.room - first.at).map_err(|_| lost(first))?;
     let mut bytes = vec![0; len];
     let read = file.read_at(&mut bytes, first.at)?;

@@ -6,7 +6,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What happened at one revision.
+/// The changes of one revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     Put(Put),
@@ -65,7 +65,7 @@ pub(crate) fn encode_delete(revision: u64, deletions: &[Deletion]) -> Bytes {
     seal(buf)
 }
 
-/// Reads a record back. Keys and values are slices of `bytes`. The error says what is wrong.
+/// Reads a record back. Keys and values are slices of `bytes`. The error is a message.
 pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
     let damaged = |what: &str| format!("revision {revision}: {what}");
     let mut reader = Reader { bytes, at: 0 };
@@ -87,13 +87,13 @@ pub(crate) fn decode(revision: u64, bytes: &Bytes) -> Result<Record, String> {
     record.ok_or_else(|| damaged("the record has an unknown shape"))
 }
 
-/// What is known of a record without reading all of it.
+/// The head of a record, read without the rest.
 pub(crate) struct Seen {
     pub(crate) revision: u64,
     pub(crate) deletion: bool,
 }
 
-/// Looks at the beginning of a record, whose checksum somebody else compares.
+/// Looks at the beginning of a record, whose checksum the caller compares.
 pub(crate) fn peek(bytes: &[u8]) -> Option<Seen> {
     let revision = u64::from_le_bytes(bytes.get(8..16)?.try_into().ok()?);
     Some(Seen { revision, deletion: *bytes.get(HEADER - 1)? == DELETE })
@@ -112,10 +112,10 @@ fn begin(buf: &mut BytesMut, revision: u64, kind: u8) {
     buf.put_u8(kind);
 }
 
-/// The key in a damaged record, the first one of deletions, as far as there is something that looks like one.
+/// Returns the key in a damaged record, the first one of deletions, if it looks like one.
 pub(crate) fn guess_key(bytes: &Bytes) -> Option<Bytes> {
     let mut reader = Reader { bytes, at: HEADER - 1 };
-    // What stands before the key's length: of a put three numbers, of deletions their count and a number.
+    // The bytes before the key's length: in a put three numbers, in deletions their count and a number.
     reader.at += match reader.u8()? {
         PUT => 24,
         DELETE => 12,

@@ -1,4 +1,4 @@
-//! Building what is in memory from what is on disk, believing nothing that cannot be checked.
+//! Builds the state in memory from the disk, relying on nothing that cannot be checked.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -23,14 +23,14 @@ use crate::watch::Hub;
 pub(crate) const FIRST_REVISION: u64 = 1;
 pub(crate) use crate::log::format::FORMAT;
 
-/// How much is read before it is handed on.
+/// The maximum size of a chunk that is read before it is handed on.
 const CHUNK_BYTES: usize = 512 << 10;
 const CHUNK_RECORDS: usize = 1024;
 
 const FORMAT_KEY: &[u8] = b"format";
 const LEASE_PREFIX: &[u8] = b"lease/";
 
-/// Why the contents of a disk cannot be used.
+/// The error of a disk whose contents cannot be used.
 #[derive(Debug)]
 pub(crate) enum Unusable {
     Damaged(String),
@@ -44,7 +44,7 @@ pub(crate) struct Recovered {
     pub(crate) leftover: Vec<u64>,
 }
 
-/// How a lease is noted beside the log; without a time to live, that it is gone.
+/// Returns the fact that a lease exists; without a time to live, that it is gone.
 pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option<Bytes>) {
     let mut key = BytesMut::from(LEASE_PREFIX);
     key.put_i64(lease);
@@ -58,7 +58,7 @@ pub(crate) fn lease_fact(lease: i64, ttl_seconds: Option<u64>) -> (Bytes, Option
     (key, value)
 }
 
-/// Fills an empty index. `first_revision` is what a store that is not there yet begins with.
+/// Fills an empty index. A new store begins with `first_revision`.
 pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result<Recovered, Unusable> {
     let mut facts = Facts::read(disk)?;
     let fresh = !facts.has_format;
@@ -89,7 +89,7 @@ pub(crate) fn load(disk: &dyn Disk, index: Index, first_revision: u64) -> Result
     Ok(Recovered { state, leftover })
 }
 
-/// Takes out of the index what the last compaction forgot, and checks that what it kept is all there.
+/// Removes the versions that the last compaction forgot, and checks that all those that it kept are there.
 pub(crate) fn finish_compaction(index: &mut Index, marker: Marker) -> Result<Vec<u64>, Unusable> {
     let (kept, mut leftover) = index.compact(marker.revision)?;
     if kept != marker.kept {
@@ -130,7 +130,7 @@ impl Loader {
                     break;
                 }
             }
-            // Whoever reads need not go on.
+            // The reader need not go on.
             drop(chunks);
             let stopped = || Err(io::Error::other("reading the log stopped unexpectedly").into());
             let read = reader.join().unwrap_or_else(|_| stopped());
@@ -164,7 +164,7 @@ impl Loader {
     }
 }
 
-/// Reads all records, as far as they are as they were written, until nobody wants them.
+/// Reads all records up to the first damaged one, or until the receiver is gone.
 fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Vec<(u64, Record)>>) -> Result<(), Unusable> {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     let mut damaged = Ok(());
@@ -186,7 +186,7 @@ fn decode_all(disk: &dyn Disk, sender: &mpsc::SyncSender<Vec<(u64, Record)>>) ->
             Err(_) => ControlFlow::Break(()),
         }
     });
-    // Nobody listens any more once a problem has been found.
+    // The receiver is gone once a problem has been found.
     let _ = sender.send(chunk);
     loaded?;
     damaged

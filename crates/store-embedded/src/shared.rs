@@ -1,4 +1,4 @@
-//! What the committer, readers and watches of one store have in common.
+//! The state that the committer, readers and watches of one store share.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,16 +19,16 @@ use crate::watch::Hub;
 pub(crate) struct Shared {
     /// Written by the committer, after the disk has the change; readers never wait for a disk here.
     pub(crate) state: RwLock<State>,
-    /// The newest revision that `state` shows, for those who need nothing else of it.
+    /// The newest revision of `state`, for readers that need nothing else of it.
     pub(crate) revision: AtomicU64,
     queue: Mutex<Queue>,
     work: Condvar,
-    /// Why the disk takes no more writes.
+    /// The reason why the disk takes no more writes.
     pub(crate) failed: OnceLock<String>,
     pub(crate) watch: WatchOptions,
     /// One compaction at a time.
     pub(crate) compaction: Arc<tokio::sync::Mutex<()>>,
-    /// Since when the committer has been waiting for the disk.
+    /// The time since which the committer has been waiting for the disk.
     committing: Mutex<Option<Instant>>,
     pub(crate) on_failure: Option<OnFailure>,
     /// Groups of writes that were refused since the last one that was taken.
@@ -53,7 +53,7 @@ pub(crate) struct Queue {
     closed: bool,
 }
 
-/// How much may wait for the committer.
+/// The maximum length of the committer's queue.
 const MAX_QUEUED_COMMANDS: usize = 64 << 10;
 const MAX_QUEUED_BYTES: usize = 256 << 20;
 
@@ -114,13 +114,13 @@ impl Shared {
         Some(commands)
     }
 
-    /// No command is taken any more; those that wait are still carried out.
+    /// Refuses commands from now on; those that wait are still carried out.
     pub(crate) fn close_queue(&self) {
         self.queue.lock().closed = true;
         self.work.notify_one();
     }
 
-    /// Lets go of commands that nobody will carry out; whoever waits for them is told by the loss of the reply.
+    /// Drops commands that nobody will carry out; their callers see the loss of the reply.
     pub(crate) fn abandon_queue(&self) {
         let mut queue = self.queue.lock();
         queue.closed = true;
@@ -149,7 +149,7 @@ impl Shared {
         self.disk.read().clone().ok_or(StoreError::Closed)
     }
 
-    /// Lets go of the disk, and with it of the directory, once those who are reading from it have finished.
+    /// Drops the disk, and with it the lock of the directory, once its readers have finished.
     pub(crate) fn drop_disk(&self) {
         let Some(disk) = self.disk.write().take() else { return };
         let started = Instant::now();
@@ -162,7 +162,7 @@ impl Shared {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    /// From now on nothing is written any more.
+    /// Notes the error: from now on nothing is written any more.
     pub(crate) fn fail(&self, error: &io::Error) -> StoreError {
         let first = self.failed.get().is_none();
         let detail = self.failed.get_or_init(|| error.to_string());
@@ -175,13 +175,13 @@ impl Shared {
         StoreError::Io(detail.clone())
     }
 
-    /// Writes that need room are refused while there is none.
+    /// Fails while there is no room for writes that need some.
     pub(crate) fn roomy(&self, disk: &dyn Disk) -> Result<(), StoreError> {
         if disk.has_room() { Ok(()) } else { Err(no_space(disk)) }
     }
 
-    /// Fails when the store should not be sent work: beside what [`healthy`](Self::healthy) says, when the disk is full or
-    /// does not keep within its own bounds.
+    /// Fails when the store should not be sent work: where [`healthy`](Self::healthy) fails, and when the disk is full
+    /// or does not keep within its own bounds.
     pub(crate) fn ready(&self) -> Result<(), StoreError> {
         self.healthy()?;
         let disk = self.disk()?;
@@ -199,7 +199,7 @@ impl State {
         if self.closed { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    /// Whether reads at a revision are possible.
+    /// Succeeds if reads at a revision are possible.
     pub(crate) fn readable(&self, revision: u64) -> Result<(), StoreError> {
         self.open()?;
         if revision > self.revision {

@@ -22,7 +22,7 @@ use crate::files::{Files, RealFiles};
 use crate::index::{self, At, DiskIndex, Index};
 use crate::lock::DirLock;
 use crate::offline::OLD_FORM;
-use crate::options::{Options, WatchOptions};
+use crate::options::{EmbeddedOptions, WatchOptions};
 use crate::recovery::{self, Recovered, Unusable};
 use crate::shared::{Shared, State, read_failed};
 use crate::{compaction, history, watch};
@@ -33,22 +33,22 @@ pub struct EmbeddedStore {
     committer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// How many keys a range read takes before writers get a turn.
+/// The number of keys that a range read takes before writers get a turn.
 const CHUNK_KEYS: usize = 1024;
 
 // === impl EmbeddedStore ===
 
 impl EmbeddedStore {
     /// Opens the store in `options.dir`, or makes one. Reads all of it, so it blocks for as long as that takes.
-    pub fn open(options: Options) -> Result<Self, OpenError> {
+    pub fn open(options: EmbeddedOptions) -> Result<Self, OpenError> {
         let dir = options.dir.clone();
         let lock = DirLock::acquire(&dir)?;
         Self::open_locked(&options, lock).map_err(|unusable| unusable.of(dir))
     }
 
-    fn open_locked(options: &Options, lock: DirLock) -> Result<Self, Unusable> {
+    fn open_locked(options: &EmbeddedOptions, lock: DirLock) -> Result<Self, Unusable> {
         if options.dir.join(OLD_FORM).is_dir() {
-            // What an engine of before the first release made.
+            // The database of an engine from before the first release.
             return Err(Unusable::Format(1));
         }
         let place = options.dir.join("index");
@@ -69,31 +69,31 @@ impl EmbeddedStore {
     /// # Panics
     /// When the operating system refuses a thread.
     pub fn ephemeral() -> Self {
-        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &Options::new("")) {
+        match Self::start(Arc::new(MemoryDisk::default()), Index::default(), &EmbeddedOptions::new("")) {
             Ok(store) => store,
             Err(unusable) => panic!("an empty store in memory cannot be started: {unusable:?}"),
         }
     }
 
-    /// A store on a disk of the caller's making, such as one that fails when a test wants it to.
+    /// A store on the caller's disk, such as one that fails when a test wants it to.
     pub fn open_on(disk: Arc<dyn Disk>, watch: WatchOptions) -> Result<Self, OpenError> {
-        let options = Options { watch, ..Options::new("") };
+        let options = EmbeddedOptions { watch, ..EmbeddedOptions::new("") };
         Self::start(disk, Index::default(), &options).map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
-    /// A store in files of the caller's making.
-    pub fn open_in(files: Arc<dyn Files>, options: &Options) -> Result<Self, OpenError> {
+    /// A store in the caller's files.
+    pub fn open_in(files: Arc<dyn Files>, options: &EmbeddedOptions) -> Result<Self, OpenError> {
         let opened = LogDisk::open(files, options.log).map_err(Unusable::from);
         let started = opened.and_then(|disk| Self::start(Arc::new(disk), Index::default(), options));
         started.map_err(|unusable| unusable.of(options.dir.clone()))
     }
 
-    /// How the disk is doing.
+    /// Returns the statistics of the disk.
     pub fn stats(&self) -> LogStats {
         self.shared.disk().map_or_else(|_| LogStats::default(), |disk| disk.stats())
     }
 
-    fn start(disk: Arc<dyn Disk>, index: Index, options: &Options) -> Result<Self, Unusable> {
+    fn start(disk: Arc<dyn Disk>, index: Index, options: &EmbeddedOptions) -> Result<Self, Unusable> {
         let Recovered { state, leftover } = recovery::load(&*disk, index, options.first_revision)?;
         let shared = Arc::new(Shared::new(disk.clone(), state, options.watch, options.on_failure.clone()));
         compaction::resume(&shared, leftover).map_err(Unusable::Io)?;
@@ -101,7 +101,7 @@ impl EmbeddedStore {
         Ok(Self { shared, committer: Mutex::new(Some(committer)) })
     }
 
-    /// Writes what has been asked for, ends all watches and lets go of the disk. Later calls fail with
+    /// Carries out the pending writes, ends all watches and drops the disk. Later calls fail with
     /// [`StoreError::Closed`].
     pub async fn close(&self) {
         if let Some(committer) = self.begin_close() {

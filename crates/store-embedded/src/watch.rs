@@ -1,4 +1,4 @@
-//! Who hears of which change, and how a watcher that fell behind catches up.
+//! Watches: the dispatch of changes to watchers, and how one that fell behind catches up.
 //!
 //! The committer offers every event to the watchers of its key. A watcher whose buffer is full is not waited for: it
 //! remembers where it stopped, and its stream reads the rest from history before it takes from the buffer again.
@@ -20,13 +20,13 @@ use crate::options::WatchOptions;
 use crate::recovery::FIRST_REVISION;
 use crate::shared::{Shared, State, read_failed};
 
-/// All watchers by what they watch.
+/// All watchers, by their ranges.
 #[derive(Default)]
 pub(crate) struct Hub(WatchedRanges<Watcher>);
 
 pub(crate) struct Watcher {
     range: Range<Bytes>,
-    /// Events up to here are not wanted.
+    /// The revision up to which events are not delivered.
     after: u64,
     options: WatchOptions,
     /// The newest event of this watch that the store has, whether the stream got to it or not.
@@ -39,7 +39,7 @@ struct Buffer {
     events: VecDeque<(u64, Vec<Event>)>,
     count: usize,
     bytes: usize,
-    /// Set when events after this revision had to be left to history.
+    /// The revision after which events had to be left to history, if any were.
     behind: Option<u64>,
     /// The newest revision that was buffered, or read from history.
     reached: u64,
@@ -52,7 +52,7 @@ struct Buffer {
 #[derive(Default)]
 pub(crate) struct Wakers(Vec<Waker>);
 
-/// What the stream does next.
+/// The next step of the stream.
 enum Step {
     Deliver(WatchMessage),
     CatchUp(Span),
@@ -97,7 +97,7 @@ pub(crate) fn watch(shared: &Arc<Shared>, range: Range<Bytes>, after: u64) -> Re
 struct Feed {
     shared: Arc<Shared>,
     watcher: Arc<Watcher>,
-    /// What is to be read from history before anything is taken from the buffer.
+    /// The revisions to read from history before anything is taken from the buffer.
     catching_up: Option<Span>,
     ended: bool,
 }
@@ -154,7 +154,7 @@ impl WatchControl for Control {
 }
 
 impl Control {
-    /// Events reach the watcher before the revision is advanced, so what is read in this order covers `current`.
+    /// Events reach the watcher before the revision is advanced, so `last_event`, read after it, covers `current`.
     fn now(&self) -> Result<Barrier, StoreError> {
         let current = self.shared.current();
         let last_event = Revision(self.watcher.last_event.load(Ordering::Acquire));
@@ -168,12 +168,12 @@ impl Control {
 // === impl Hub ===
 
 impl Hub {
-    /// Offers the events of one revision to those who watch their keys.
+    /// Offers the events of one revision to the watchers of their keys.
     pub(crate) fn dispatch(&self, revision: u64, events: &[Event], wakers: &mut Wakers) {
         self.0.dispatch(events, |watcher, share| watcher.offer(revision, share, wakers));
     }
 
-    /// Tells watchers without events that nothing is outstanding up to `revision`.
+    /// Sends progress up to `revision` to watchers without events.
     pub(crate) fn tell_progress(&self, revision: u64, wakers: &mut Wakers) {
         for watcher in self.0.iter() {
             watcher.progress(revision, wakers);
@@ -233,7 +233,7 @@ impl Watcher {
             return Poll::Ready(Step::End);
         }
         if let Some(behind) = buffer.behind.take() {
-            // What came while the buffer was full ends with the last event; from now on the buffer is filled again.
+            // The events that did not fit end with the last event; from now on the buffer is filled again.
             buffer.reached = self.last_event.load(Ordering::Acquire);
             return Poll::Ready(Step::CatchUp(Span::new(behind, buffer.reached)));
         }

@@ -1,4 +1,4 @@
-//! What the files take: not more than they may, whatever is written, and what happens when there is no room for it.
+//! The bound on the size of the files, whatever is written, and writes when there is no room.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 use support::model::Model;
 use support::sim_files::{ENOSPC, Fault, SimFiles, Survives};
@@ -16,7 +16,8 @@ const SEGMENT: u64 = 64 << 10;
 
 fn open(files: &SimFiles) -> EmbeddedStore {
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }).expect("the store opens")
+    EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        .expect("the store opens")
 }
 
 fn put(key: String, len: usize) -> Work {
@@ -105,7 +106,7 @@ async fn a_full_disk_takes_deletions_and_heals() {
     assert!(files.used() <= 12 * SEGMENT);
 }
 
-/// Where what was written to a file ends.
+/// Returns the end of the written bytes of a file.
 fn written(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
@@ -127,7 +128,7 @@ async fn torn() -> (SimFiles, Model) {
     (files, model)
 }
 
-/// Nothing can be made any more: what is to be deleted goes over what was never finished.
+/// No file can be made any more: deletions overwrite an unfinished frame.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deletions_need_no_room_behind_an_unfinished_write() {
     let run = |at: Option<u64>, fault: Fault, full: bool| async move {
@@ -142,7 +143,9 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
         let mut under_way = None;
         let mut done = 0;
         let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-        if let Ok(store) = EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }) {
+        if let Ok(store) =
+            EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        {
             for n in 0..10 {
                 let work = delete(format!("/a/{n}"));
                 match work.run(&store, &mut model).await {
@@ -164,7 +167,7 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     let (files, model, _, done, operations) = run(None, Fault::Short, true).await;
     assert_eq!(done, 10, "all are taken");
     model.check(&open(&files.restarted(Survives::Everything)), "on a full disk").await;
-    // Where there is room, nothing is written to a segment whose last write may have failed.
+    // While there is room, nothing is written to a segment whose last write may have failed.
     let newest = |files: &SimFiles| files.names().into_iter().rfind(|name| name.starts_with("log-"));
     let (before, _) = torn().await;
     assert_eq!(newest(&files), newest(&before), "the old segment is gone on with");
@@ -192,13 +195,13 @@ async fn deletions_need_no_room_behind_an_unfinished_write() {
     }
 }
 
-/// Rewriting fails for a while: it is tried again, and the store is ready when nothing is to be rewritten any more.
+/// Rewriting fails for a while: it is tried again, and the store is ready when no segment needs it any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_of_rewriting_passes() {
     let files = SimFiles::default();
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: true };
-    let store =
-        EmbeddedStore::open_in(Arc::new(files.clone()), &Options { log, ..Options::new("") }).expect("it opens");
+    let store = EmbeddedStore::open_in(Arc::new(files.clone()), &EmbeddedOptions { log, ..EmbeddedOptions::new("") })
+        .expect("it opens");
     let mut model = Model::default();
     for n in 0..200 {
         put(format!("/a/{}", n % 10), 4000).run(&store, &mut model).await.expect("a put");

@@ -1,11 +1,11 @@
-//! A check names what is damaged and goes on behind it.
+//! A check names the damage and goes on behind it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use binnacle_store::{Expect, Op, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{DamagedObject, EmbeddedStore, Options, check};
+use binnacle_store_embedded::{DamagedObject, EmbeddedOptions, EmbeddedStore, check};
 use bytes::Bytes;
 
 const SEGMENT: u64 = 256 << 10;
@@ -19,7 +19,7 @@ async fn put(store: &EmbeddedStore, key: &str, value: &[u8]) {
 /// Forty objects in several segments: each is written twice, so that revision 2 + n and 42 + n are of object n.
 async fn make(dir: &Path) {
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    let store = EmbeddedStore::open(Options { log, ..Options::new(dir) }).expect("it opens");
+    let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir) }).expect("it opens");
     for n in 0..80 {
         let value = format!("value {n} ").repeat(2000);
         put(&store, &format!("/k/{:02}", n % 40), value.as_bytes()).await;
@@ -40,7 +40,7 @@ fn name(path: &Path) -> String {
     path.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
-/// Where text first is in the segments.
+/// Returns the segment and position where a text is first.
 fn find(dir: &Path, text: &str) -> (PathBuf, usize) {
     let mut found = segments(dir).into_iter().filter_map(|path| {
         let bytes = fs::read(&path).expect("a segment");
@@ -120,7 +120,7 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     assert_eq!(checked.problems[0], "the segments 1 to 1 of the log are missing");
     assert!(checked.records > 40 && checked.records < 80, "{}", checked.records);
     assert!(!checked.damaged.is_empty() && checked.damaged.iter().all(|object| object.key.is_some()));
-    // Without any head nothing is told apart from a user's bytes.
+    // Without any head frames cannot be told from a user's bytes.
     for path in segments(dir.path()) {
         change(&path, |bytes| bytes[30] ^= 1);
     }
@@ -132,12 +132,12 @@ async fn heads_and_segments_that_are_gone_hide_nothing_else() {
     );
 }
 
-/// A record that is damaged is not given a frame of its own that says it is whole: its segment stays as it is.
+/// Rewriting does not give a damaged record a whole frame: its segment stays as it is.
 #[tokio::test]
 async fn what_is_damaged_is_not_rewritten() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = LogOptions { min_segment: SEGMENT, max_segment: SEGMENT, background: false };
-    let store = EmbeddedStore::open(Options { log, ..Options::new(dir.path()) }).expect("it opens");
+    let store = EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(dir.path()) }).expect("it opens");
     // Every fourth object stays as it was; the segments of the first forty writes are mostly dead then.
     for n in (0..40).chain((0..120).map(|n| n % 40).filter(|n| n % 4 != 0)) {
         let value = format!("value {n} ").repeat(2000);

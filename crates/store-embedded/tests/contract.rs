@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use binnacle_store::Store;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 mod on_disk {
     use super::*;
 
     async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
         let dir = tempfile::tempdir().expect("a directory");
-        let store = EmbeddedStore::open(Options::new(dir.path())).expect("an empty directory can be used");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(dir.path())).expect("an empty directory can be used");
         (dir, Arc::new(store))
     }
 
@@ -33,7 +33,7 @@ mod with_tiny_buffers {
 
     async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut options = Options::new(dir.path());
+        let mut options = EmbeddedOptions::new(dir.path());
         options.watch.buffer_events = 1;
         options.watch.progress_interval = std::time::Duration::from_millis(1);
         let store = EmbeddedStore::open(options).expect("an empty directory can be used");
@@ -49,7 +49,7 @@ mod lean {
 
     async fn store() -> (tempfile::TempDir, Arc<dyn Store>) {
         let dir = tempfile::tempdir().expect("a directory");
-        let options = Options { lean: true, ..Options::new(dir.path()) };
+        let options = EmbeddedOptions { lean: true, ..EmbeddedOptions::new(dir.path()) };
         let store = EmbeddedStore::open(options).expect("an empty directory can be used");
         (dir, Arc::new(store))
     }

@@ -1,4 +1,4 @@
-//! What the files take with values as large as they come, while several write as fast as they can.
+//! The size of the files with values as large as they come, while several tasks write as fast as they can.
 
 use std::collections::VecDeque;
 use std::os::unix::fs::MetadataExt;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use binnacle_store::{Expect, Op, Store, Txn};
 use binnacle_store_embedded::disk::LogOptions;
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 const SEGMENT: u64 = 16 << 20;
-/// What a compaction gives back at once is gone from the disk within this time.
+/// The time in which the space of a compaction must be given back.
 const CATCHES_UP: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +25,9 @@ async fn values_of_all_sizes_stay_within_the_bound() {
     {
         let dir = base.path().join(size.to_string());
         let log = LogOptions { max_segment: SEGMENT, ..LogOptions::default() };
-        let store = Arc::new(EmbeddedStore::open(Options { log, ..Options::new(&dir) }).expect("the store opens"));
+        let store = Arc::new(
+            EmbeddedStore::open(EmbeddedOptions { log, ..EmbeddedOptions::new(&dir) }).expect("the store opens"),
+        );
         let stop = Arc::new(AtomicBool::new(false));
         let watch = std::thread::spawn({
             let (store, stop, dir) = (store.clone(), stop.clone(), dir.clone());
@@ -60,13 +62,13 @@ async fn values_of_all_sizes_stay_within_the_bound() {
         assert!(moves > 0, "{size}: segments are rewritten");
         store.close().await;
         drop(store);
-        let store = EmbeddedStore::open(Options::new(&dir)).expect("it opens again");
+        let store = EmbeddedStore::open(EmbeddedOptions::new(&dir)).expect("it opens again");
         store.close().await;
         std::fs::remove_dir_all(&dir).expect("it goes");
     }
 }
 
-/// Compares what the files take with the most that had to be kept a short while ago.
+/// Compares the size of the files with the most that had to be kept a short while ago.
 fn watch_bound(store: &EmbeddedStore, dir: &Path, largest: u64, stop: &AtomicBool) {
     let mut needed = VecDeque::new();
     while !stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! How to reach an etcd cluster, and which of its keys are ours.
+//! The addresses of an etcd cluster, and our range of its keys.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -9,29 +9,29 @@ use bytes::Bytes;
 
 use crate::metrics::Metrics;
 
-/// What a store needs to know.
+/// The options of a store.
 #[derive(Clone)]
-pub struct Options {
+pub struct EtcdOptions {
     /// The members' client URLs: `http://host:port`, `https://host:port`, `unix:///path`, or `host:port`.
     pub endpoints: Vec<String>,
     pub tls: TlsPaths,
-    /// The keys that are watched; everything that [`Store::watch`](binnacle_store::Store::watch) is asked for lies within.
+    /// The watched keys; every range for [`Store::watch`](binnacle_store::Store::watch) lies within.
     pub watched: Range<Bytes>,
     pub metrics: Metrics,
-    /// The proxy that connections leave by, if not directly.
+    /// The proxy for connections, if they are not direct.
     pub dialer: Option<Arc<Dialer>>,
 }
 
-/// PEM files for TLS to etcd. Certificate and key are read anew for every connection, so that they can be rotated.
+/// PEM files for TLS to etcd. Certificate and key are read for every connection, so that they can be rotated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsPaths {
-    /// Who is trusted to have signed the members' certificates; the system's authorities when there is none.
+    /// The authorities that sign the members' certificates; the system's if there is none.
     pub ca: Option<PathBuf>,
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
 }
 
-/// Why a store cannot be made.
+/// Errors of making a store.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("--etcd-servers must be specified")]
@@ -47,7 +47,7 @@ pub enum ConnectError {
 // === impl TlsPaths ===
 
 impl TlsPaths {
-    /// Whether any file was named: then endpoints without a scheme are reached over TLS.
+    /// Returns true if any file is set: then endpoints without a scheme use TLS.
     pub fn any(&self) -> bool {
         self.ca.is_some() || self.certificate.is_some() || self.key.is_some()
     }

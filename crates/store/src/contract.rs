@@ -1,4 +1,4 @@
-//! The suite that every engine passes: what the trait promises, seen from outside.
+//! The suite that every engine passes: the promises of the trait, seen from outside.
 //!
 //! [`contract_tests!`](crate::contract_tests) makes a test of each case. A case gets a store that nobody else writes to.
 
@@ -20,7 +20,7 @@ pub mod transactions;
 pub mod watches;
 
 /// Makes a `#[tokio::test]` of every case. The argument is a path to an `async fn() -> (impl Sized, Arc<dyn Store>)`;
-/// what it answers first (a directory, a server) is kept until the case has run. It may answer an `Option` of that, and
+/// the first value (a directory, a server) is kept until the case has run. It may return an `Option` of that, and
 /// `None` skips the case.
 #[macro_export]
 macro_rules! contract_tests {
@@ -28,7 +28,7 @@ macro_rules! contract_tests {
         $crate::contract_tests! { @ $factory; ranges: counts; }
         $crate::contract_tests! { but_counts $factory }
     };
-    // For a store that does not count what a limit leaves out.
+    // For a store that does not count the keys beyond a limit.
     (but_counts $factory:path) => {
         $crate::contract_tests! { @ $factory;
             transactions: revisions_count_up, revisions_of_a_key, expectations, deleting_what_is_absent,
@@ -54,7 +54,7 @@ macro_rules! contract_tests {
     };
 }
 
-/// How long a case waits for what must happen.
+/// The time that a case waits for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn bytes(text: impl AsRef<str>) -> Bytes {
@@ -122,7 +122,7 @@ pub(crate) fn event_revision(event: &Event) -> Revision {
     }
 }
 
-/// An event on one line: what happened, to which key, at which revision, with which value, and which it replaced.
+/// An event on one line: its type, key, revision, value, and the value that it replaced.
 pub(crate) fn describe(event: &Event) -> String {
     let previous = |previous: &Option<KeyValue>| {
         previous.as_ref().map_or("-".to_owned(), |kv| format!("{}@{}", text(&kv.value), kv.mod_revision.0))

@@ -1,4 +1,4 @@
-//! A store whose values are kept in another form than they are handled in: encrypted, or in another version.
+//! A store whose values are stored in another form than callers see: encrypted, or in another version.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::{
     WatchMessage,
 };
 
-/// From the form in which values are kept to the one in which they are handled, and back.
+/// Converts values between the stored form and the one that callers see.
 pub trait Values: Send + Sync + 'static {
-    /// True where the form in which values are kept may change, so that one of before is stale.
+    /// True where the stored form may change, so that values of a former one are stale.
     const MAY_BE_STALE: bool = false;
 
-    /// Puts what is handled in place of what is kept.
+    /// Converts stored values in place.
     ///
-    /// Errors: one that names a key. Then none of the values has changed.
+    /// An error names a key; then none of the values has changed.
     fn open<'a>(&'a self, kvs: Vec<&'a mut KeyValue>) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// The form in which a value is kept; the handled one unless this says otherwise.
+    /// Returns the stored form of a value; by default the value itself.
     fn seal(&self, _key: &Bytes, value: Bytes) -> Result<Bytes, StoreError> {
         Ok(value)
     }
@@ -52,8 +52,8 @@ async fn open_some<V: Values>(values: &V, mut kv: Option<KeyValue>) -> Result<Op
     Ok(kv)
 }
 
-/// All that a message tells, at once where that succeeds. What was there before a change may be in a form that nobody can
-/// open any more (under a key that is gone): it stays as it was kept, since a watch must not miss the change itself.
+/// Opens all values of a message, at once if that succeeds. A previous value may be in a form that nobody can open any
+/// more (under a key that is gone): it stays as it was stored, since a watch must not miss the change itself.
 async fn open_message<V: Values>(values: &V, mut message: WatchMessage) -> Result<WatchMessage, StoreError> {
     let WatchMessage::Events(events) = &mut message else { return Ok(message) };
     let (mut now, mut before) = (Vec::new(), Vec::new());

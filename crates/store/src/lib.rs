@@ -1,7 +1,7 @@
-//! The storage contract: what etcd promises and no more, so that an embedded engine and etcd are interchangeable.
+//! The storage contract: the promises of etcd and no more, so that an embedded engine and etcd are interchangeable.
 //!
 //! Keys are ordered byte strings, every successful write gets the next global revision, reads can go back to any
-//! revision that has not been compacted, and a watch tells every change of a range from a revision on, in order.
+//! revision that has not been compacted, and a watch delivers every change of a range from a revision on, in order.
 
 mod compactor;
 #[cfg(feature = "contract")]
@@ -22,7 +22,7 @@ pub use layered::{LayeredStore, Values};
 pub use trace::{caller_trace, told_trace};
 pub use watched::WatchedRanges;
 
-/// What a store comes back with, some time.
+/// The future result of a store's method.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// A point in the history of the whole store. The first write gets a revision above 1; 0 stands for "none".
@@ -38,9 +38,9 @@ pub struct LeaseId(pub i64);
 pub struct KeyValue {
     pub key: Bytes,
     pub value: Bytes,
-    /// When the key last came into being.
+    /// The revision of the key's last creation.
     pub create_revision: Revision,
-    /// When this value was written.
+    /// The revision at which this value was written.
     pub mod_revision: Revision,
     pub lease: Option<LeaseId>,
 }
@@ -60,9 +60,9 @@ pub struct RangeRequest {
 #[derive(Clone, Debug)]
 pub struct RangeResponse {
     pub kvs: Vec<KeyValue>,
-    /// Whether keys beyond the limit were left out.
+    /// True when keys beyond the limit were left out.
     pub more: bool,
-    /// How many keys the range has, limit or not.
+    /// The number of keys in the range, limit or not.
     pub count: usize,
     /// The store's revision when it answered, not the revision read at.
     pub revision: Revision,
@@ -76,14 +76,14 @@ pub struct Txn {
     pub op: Op,
 }
 
-/// What must hold for the transaction to be carried out.
+/// The condition under which the transaction is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// The key does not exist.
     Absent,
     /// The key exists and was last written at this revision.
     ModRevision(Revision),
-    /// Whatever is there.
+    /// Nothing is expected: the key may exist or not.
     Anything,
 }
 
@@ -95,9 +95,9 @@ pub enum Op {
 
 #[derive(Clone, Debug)]
 pub enum TxnResponse {
-    /// The write is durable and has this revision. `previous` is what it replaced or deleted.
+    /// The write is durable and has this revision. `previous` is the value that it replaced or deleted.
     Done { revision: Revision, previous: Option<KeyValue> },
-    /// The expectation did not hold; nothing was written. `current` is what the key holds instead.
+    /// The expectation did not hold; nothing was written. `current` is the present value of the key.
     Unmet { current: Option<KeyValue>, revision: Revision },
 }
 
@@ -125,7 +125,7 @@ impl Event {
         }
     }
 
-    /// How many bytes of keys and values it holds.
+    /// Returns the size of its keys and values in bytes.
     pub fn size(&self) -> usize {
         let size = |kv: &KeyValue| kv.key.len() + kv.value.len();
         match self {
@@ -135,7 +135,7 @@ impl Event {
     }
 }
 
-/// What a watch delivers.
+/// A message of a watch.
 #[derive(Clone, Debug)]
 pub enum WatchMessage {
     /// Changes in revision order; all changes of one revision stand in one message.
@@ -151,7 +151,7 @@ pub struct Watch {
     pub control: Box<dyn WatchControl>,
 }
 
-/// What can be asked of a running watch.
+/// The requests that a running watch takes.
 pub trait WatchControl: Send + Sync {
     /// A linearizable point: `current` is a revision that the store had reached at some time after this was called, and
     /// every event of this watch up to `current` has been handed to the stream, the newest of them with revision
@@ -199,10 +199,10 @@ pub trait Store: Send + Sync + 'static {
     /// Ends a lease and deletes its keys.
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// How long a lease has left. As in etcd, one that outlives a restart of the engine has its full time again.
+    /// The time that a lease has left. As in etcd, one that outlives a restart of the engine has its full time again.
     fn lease_remaining(&self, lease: LeaseId) -> BoxFuture<'_, Result<Duration, StoreError>>;
 
-    /// Whether the engine can serve: the health check `etcd`.
+    /// Succeeds when the engine can serve: the health check `etcd`.
     fn health(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Fails when the engine can serve but should not be sent work, such as when it has no room.
@@ -210,8 +210,8 @@ pub trait Store: Send + Sync + 'static {
         self.health()
     }
 
-    /// Whether the value that the key has had since `revision` should be written again even if it does not change,
-    /// because it would be kept otherwise today (under another encryption key). Asked only of updates without effect.
+    /// Returns true if the value that the key has had since `revision` should be written again even unchanged, since it
+    /// would be stored differently today (under another encryption key). Asked only of updates without effect.
     fn is_stale(&self, _key: Bytes, _revision: Revision) -> BoxFuture<'_, Result<bool, StoreError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
@@ -229,25 +229,25 @@ pub enum StoreError {
     /// The disk failed; nothing of the transaction is visible and the engine takes no more writes.
     #[error("storage failed: {0}")]
     Io(String),
-    /// There is no room for the write; what gives room back is still taken. Nothing of the transaction is visible.
+    /// There is no room for the write; requests that free room are still taken. Nothing of the transaction is visible.
     #[error("storage is full: {0}")]
     NoSpace(String),
     /// The store takes no request of that size. Nothing of it was carried out.
     #[error("etcdserver: request is too large")]
     TooLarge,
-    /// What is read back is not what was written.
+    /// The data read differ from the data written.
     #[error("storage is damaged: {0}")]
     Damaged(String),
     /// The store cannot be reached. Whether a write was carried out is unknown.
     #[error("{0}")]
     Unavailable(String),
-    /// The watch has ended because the store was restored from a backup: what is known of it may be of another past.
+    /// The watch has ended because the store was restored from a backup: its events may be of another past.
     #[error("the store went back to an earlier revision")]
     Restored,
     /// The value cannot be decrypted, or nothing can be encrypted now.
     #[error("unable to transform key {key:?}: {why}")]
     Transform { key: String, why: String },
-    /// The value is no object of the kind that is kept there. Told by whoever reads objects, not by engines.
+    /// The value is no object of the kind that is kept there. Readers of objects return this, engines do not.
     #[error("{why}")]
     Undecodable { key: String, revision: Revision, why: String },
     #[error("storage is closed")]
@@ -257,7 +257,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Why a value is no object. One that is encrypted, where nothing decrypts, is known by how it begins.
+    /// Returns the error for a value that is no object. An encrypted one, where nothing decrypts, has a known prefix.
     pub fn no_object(kv: &KeyValue, why: String) -> Self {
         let key = String::from_utf8_lossy(&kv.key).into_owned();
         if kv.value.starts_with(b"k8s:enc:") {
@@ -266,8 +266,8 @@ impl StoreError {
         Self::Undecodable { key, revision: kv.mod_revision, why }
     }
 
-    /// True when a write that failed so may have been carried out, or may still be: nothing that it needs may be given
-    /// to others.
+    /// Returns true if a write with this error may have been carried out, or may still be: nothing that it needs may be
+    /// given to others.
     pub fn leaves_outcome_unknown(&self) -> bool {
         match self {
             Self::Compacted { .. }
@@ -283,7 +283,7 @@ impl StoreError {
         }
     }
 
-    /// Whether a value that is there cannot be read: asking again does not help until it, or its key, has changed.
+    /// Returns true if a value is there but cannot be read: a retry does not help until it, or its key, has changed.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::Transform { .. } | Self::Undecodable { .. })
     }

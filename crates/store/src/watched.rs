@@ -1,4 +1,4 @@
-//! Who watches which range of keys: finds the watchers of a key whatever the others watch.
+//! The watchers of each range of keys: finds those of a key without looking at all the others.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::Event;
 
-/// Watchers by what they watch.
+/// Watchers by the ranges that they watch.
 pub struct WatchedRanges<W> {
     /// By start, then end.
     groups: Vec<Group<W>>,
@@ -57,7 +57,7 @@ impl<W> WatchedRanges<W> {
         self.groups.iter().flat_map(|group| &group.watchers)
     }
 
-    /// Offers the events of one revision to those who watch their keys. What `offer` is given makes a watcher's share.
+    /// Offers the events of one revision to the watchers of their keys. The closure returns a watcher's share of them.
     pub fn dispatch(&self, events: &[Event], mut offer: impl FnMut(&Arc<W>, &dyn Fn() -> Vec<Event>)) {
         match events {
             [event] => {

@@ -1,4 +1,4 @@
-//! How long the steps of a custom resource take: `cargo run --release -p binnacle-structural --example resource_rates`.
+//! The times of the steps of a custom resource: `cargo run --release -p binnacle-structural --example resource_rates`.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use binnacle_schema::{Object, Value};
 
-use crate::structural::{Kind, ListType, Structural};
+use crate::structural::{ListType, SchemaType, Structural};
 
 /// A new value, the old one in its place, and the schema of both.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct Correlated<'v> {
     known: &'v Known<'v>,
 }
 
-/// Results of comparing two objects, kept for the next question. Values are told apart by where they are.
+/// Results of comparing two objects, kept for the next question. Values are identified by their addresses.
 #[derive(Debug, Default)]
 pub struct Known<'v> {
     equal: RefCell<HashMap<*const Value, bool>>,
@@ -74,7 +74,7 @@ impl<'v> Correlated<'v> {
         Some(Self { new, old, schema: self.schema.items.as_deref()?, known: self.known })
     }
 
-    /// True where nothing changed that can be brought together. What no schema speaks of counts as changed.
+    /// True where no correlated value has changed. Values without a schema count as changed.
     pub fn is_unchanged(&self) -> bool {
         let place: *const Value = self.new;
         if let Some(known) = self.known.equal.borrow().get(&place) {
@@ -122,10 +122,11 @@ impl<'v> Correlated<'v> {
 }
 
 impl<'v> MapList<'v> {
-    /// Nothing for a list that is no list map.
+    /// The elements of a list map; none for other lists.
     pub(crate) fn of(items: &'v [Value], schema: &Structural) -> Self {
         let mut list = Self::default();
-        if !schema.is(&Kind::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty() {
+        if !schema.is(&SchemaType::Array) || schema.list_type != Some(ListType::Map) || schema.list_map_keys.is_empty()
+        {
             return list;
         }
         for item in items {
@@ -184,7 +185,7 @@ mod tests {
         assert!(list.index(0).unwrap().is_unchanged() && !list.index(1).unwrap().is_unchanged());
         assert!(!list.is_unchanged() && root.key("plain").unwrap().is_unchanged());
         assert!(root.key("plain").unwrap().index(0).is_none() && root.key("empty").is_none());
-        // What the schema does not speak of is not the same.
+        // Values without a schema count as changed.
         assert!(!root.key("any").unwrap().is_unchanged());
         let known = Known::default();
         let swapped = value!({"list": [{"k": "b", "v": 2i64}, {"k": "a", "v": 1i64}]});

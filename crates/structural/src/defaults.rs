@@ -27,7 +27,7 @@ pub struct DefaultRules<'m> {
 /// Judges the defaults in the schema of a resource, which is at `path`.
 pub fn validate(schema: &Arc<Structural>, rules: DefaultRules<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut walk = Walk { rules, errors, budget: RUNTIME_BUDGET };
-    walk.node(schema, Place { root: schema, is_root: true, steps: &Step::Root, in_metadata: false }, path);
+    walk.node(schema, SchemaPosition { root: schema, is_root: true, steps: &Step::Root, in_metadata: false }, path);
 }
 
 /// True where pruning would take something out of a default.
@@ -65,8 +65,8 @@ impl Step<'_> {
     }
 }
 
-/// The schema with defaults that are as objects have them: what the schema or the metadata of this server does not know
-/// is gone. Nodes whose defaults are such already stay the same.
+/// The schema with pruned defaults: fields that the schema or the metadata of this server does not know are removed.
+/// Nodes whose defaults need no pruning stay the same.
 pub fn pruned(schema: &Arc<Structural>, object_meta: &Message, interner: &Interner) -> Arc<Structural> {
     let pruner = Pruner { root: schema, object_meta, interner };
     pruner.node(schema, &Step::Root).unwrap_or_else(|| schema.clone())
@@ -129,21 +129,21 @@ struct Walk<'m, 'e> {
     budget: i64,
 }
 
-/// Where a schema stands within the resource that it belongs to.
+/// The place of a schema within the resource that it belongs to.
 #[derive(Clone, Copy)]
-struct Place<'s> {
+struct SchemaPosition<'s> {
     root: &'s Structural,
     /// True for the schema of the resource itself.
     is_root: bool,
     steps: &'s Step<'s>,
-    /// True within what every resource has.
+    /// True within the metadata that every resource has.
     in_metadata: bool,
 }
 
 impl Walk<'_, '_> {
-    fn node(&mut self, schema: &Arc<Structural>, place: Place<'_>, path: &FieldPath) {
+    fn node(&mut self, schema: &Arc<Structural>, place: SchemaPosition<'_>, path: &FieldPath) {
         let place = match schema.embedded && !place.is_root {
-            true => Place { root: schema, is_root: true, steps: &Step::Root, in_metadata: false },
+            true => SchemaPosition { root: schema, is_root: true, steps: &Step::Root, in_metadata: false },
             false => place,
         };
         if let Some(default) = &schema.default {
@@ -152,23 +152,28 @@ impl Walk<'_, '_> {
         // There are no defaults within additionalProperties.
         if let Some(items) = &schema.items {
             let steps = Step::Item(place.steps);
-            self.below(items, Place { is_root: false, steps: &steps, ..place }, &path.child("items"));
+            self.below(items, SchemaPosition { is_root: false, steps: &steps, ..place }, &path.child("items"));
         }
         for (name, property) in schema.properties() {
             let of_resource = place.is_root && RESOURCE_FIELDS.contains(&name.as_str());
             let steps = Step::Member(place.steps, name);
-            let below = Place { is_root: false, steps: &steps, in_metadata: place.in_metadata || of_resource, ..place };
+            let below = SchemaPosition {
+                is_root: false,
+                steps: &steps,
+                in_metadata: place.in_metadata || of_resource,
+                ..place
+            };
             self.below(property, below, &path.child("properties").key(name));
         }
     }
 
-    fn below(&mut self, schema: &Arc<Structural>, place: Place<'_>, path: &FieldPath) {
+    fn below(&mut self, schema: &Arc<Structural>, place: SchemaPosition<'_>, path: &FieldPath) {
         if self.budget >= 0 && !self.errors.is_full() {
             self.node(schema, place, path);
         }
     }
 
-    fn default(&mut self, schema: &Arc<Structural>, default: &Value, place: Place<'_>, path: &FieldPath) {
+    fn default(&mut self, schema: &Arc<Structural>, default: &Value, place: SchemaPosition<'_>, path: &FieldPath) {
         let is_resource = match place.in_metadata {
             true => self.metadata(default, place, path),
             false => self.value(schema, schema.embedded || place.is_root, default, path),
@@ -182,7 +187,7 @@ impl Walk<'_, '_> {
             return;
         }
         let Some(rules) = Rules::new(schema, place.is_root) else { return };
-        // As an update that changes nothing, and as a value that is new.
+        // The rules run for an update that changes nothing, and for a new value.
         let mut left = self.run(&rules, default, Some(default), path);
         if self.errors.len() == before {
             left = left.min(self.run(&rules, default, None, path));
@@ -199,7 +204,7 @@ impl Walk<'_, '_> {
     }
 
     /// A default that becomes part of metadata must leave it metadata. True where it does.
-    fn metadata(&mut self, default: &Value, place: Place<'_>, path: &FieldPath) -> bool {
+    fn metadata(&mut self, default: &Value, place: SchemaPosition<'_>, path: &FieldPath) -> bool {
         let Some(mut object) = place.steps.surround(default.clone()) else { return true };
         let members = object.make_object();
         for (name, value) in [("kind", "Validation"), ("apiVersion", "validation/v1")] {

@@ -10,16 +10,16 @@ use crate::path::Path;
 use crate::shown::shown;
 use crate::structural::Structural;
 
-/// How metadata is made what it must be.
+/// The options of coercing metadata to `ObjectMeta`.
 #[derive(Clone, Copy, Debug)]
 pub struct Coercion<'m> {
     /// The schema of `ObjectMeta`.
     pub object_meta: &'m Message,
-    /// True where fields of a wrong type are dropped (what is in the store must be readable) and not refused.
+    /// True where fields of a wrong type are dropped (objects of the store must be readable) and not refused.
     pub drop_malformed: bool,
 }
 
-/// Makes the metadata of embedded resources what metadata can be; with `is_root` that of the object as well. Unknown
+/// Coerces the metadata of embedded resources to `ObjectMeta`; with `is_root` that of the object as well. Unknown
 /// fields go, and their paths, which begin with `base`, are added to `unknown`.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn object_meta(
     };
     let error = match decode::value(tree.clone(), coercion.object_meta) {
         Ok(decoded) => return Ok(tell(decoded)),
-        // Go reads the members in the order of their names, and tells of the first.
+        // Go reads the members in the order of their names, and reports the first error.
         Err(error) => {
             let mut sorted = tree.clone();
             canonical::sort_free_form(&mut sorted);
@@ -149,7 +149,7 @@ impl Coercer<'_, '_> {
                 }
                 *tree = metadata;
             }
-            // What is no metadata at all is left to the rules.
+            // Malformed metadata is left to validation.
             Err(_) if self.coercion.drop_malformed => {}
             Err(error) => return Err(FieldError::invalid(&at, shown(tree), error.to_string())),
         }

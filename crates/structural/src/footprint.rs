@@ -1,4 +1,4 @@
-//! How much memory schemas take.
+//! The memory that schemas take.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ const SHARED: usize = 2 * size_of::<usize>();
 /// The place of a node in the interner's table.
 const ENTRY: usize = 32;
 
-/// How many bytes schemas take together, each node counted once. Machines of patterns, which are held within a budget
-/// of their own, and compiled rules are not in it.
+/// The bytes that schemas take together, each node counted once. Machines of patterns, which are held within a budget
+/// of their own, and compiled rules are not counted.
 pub fn footprint<'s>(schemas: impl IntoIterator<Item = &'s Arc<Structural>>) -> usize {
     let mut seen = HashSet::new();
     schemas.into_iter().map(|schema| shared(schema, &mut seen)).sum()

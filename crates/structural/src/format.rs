@@ -7,7 +7,7 @@ use binnacle_validation::{ip, scala_duration};
 
 mod text;
 
-/// `format`, with what it means.
+/// A `format`, with its meaning.
 #[derive(Clone, Debug)]
 pub struct Format {
     name: Text,

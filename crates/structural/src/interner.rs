@@ -1,4 +1,4 @@
-//! Equal schemas are held once, for as long as somebody uses them.
+//! Interning of schemas: equal ones are held once, for as long as they are used.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,8 +10,8 @@ use binnacle_schema::Value;
 use crate::pattern::{CompiledPatterns, Pattern};
 use crate::structural::{Additional, Alternatives, Structural, Values};
 
-/// Where schemas come from. The versions of a resource and resources that say the same of a field share the nodes of
-/// it: a node is looked for by its own words and the identity of the nodes below it, which are made first.
+/// The source of schemas. The versions of a resource and resources with the same schema of a field share the nodes of
+/// it: a node is looked up by its own keywords and the identity of the nodes below it, which are made first.
 ///
 /// The table holds weak references; those that lead nowhere go when the table has doubled.
 #[derive(Debug)]
@@ -24,9 +24,9 @@ pub struct Interner {
 
 #[derive(Debug)]
 struct Table<T> {
-    /// Of two things with one hash the first is found, the other is not shared.
+    /// Entries by hash. Of two with the same hash only the first is shared.
     by_hash: HashMap<u64, Weak<T>>,
-    /// How many entries there may be before the dead ones are taken out.
+    /// The number of entries from which on dead ones are removed.
     sweep_at: usize,
 }
 
@@ -97,7 +97,7 @@ impl Interner {
         lock(&self.patterns).intern(hash, |known| known.as_str() == text, make)
     }
 
-    /// How many nodes are in use.
+    /// The number of nodes in use.
     pub fn len(&self) -> usize {
         let mut nodes = lock(&self.nodes);
         nodes.sweep();

@@ -1,8 +1,8 @@
-//! Custom resources: the schema of one, made at run time from `openAPIV3Schema` of a version of its definition, and all
-//! that follows from it for objects, which are trees of [`binnacle_schema::Value`].
+//! Custom resources: the schema of one, made at run time from `openAPIV3Schema` of a version of its definition, and its
+//! rules for objects, which are trees of [`binnacle_schema::Value`].
 //!
 //! An [`Interner`] makes schemas, so that equal parts are held once. [`Structural::parse`] reads one;
-//! [`resource::ResourceSchema`] holds it with what is derived from it and is what a server works with:
+//! [`resource::ResourceSchema`] holds it with all that is derived from it, for the use of a server:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -32,8 +32,8 @@
 //! ```
 //!
 //! The steps stand by themselves as well: [`pruning`], [`defaulting`], [`embedded`] resources, [`validation`],
-//! [`list_types`], [`rules`]; [`defaults`] holds the rules for defaults that definitions are asked for, [`message()`]
-//! is the view that patches have.
+//! [`list_types`], [`rules`]; [`defaults`] holds the rules for the defaults of definitions, [`message()`] is the view
+//! of patches.
 //!
 //! Knows nothing of HTTP, storage or kinds.
 
@@ -70,4 +70,6 @@ pub use metrics::register_metrics;
 pub use parse::{Unsupported, check};
 pub use pattern::Pattern;
 pub use scale::ScalePaths;
-pub use structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};
+pub use structural::{
+    Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
+};

@@ -1,11 +1,11 @@
-//! A schema as patches see it: which values are owned as a whole, and how elements of lists are told apart.
+//! A schema as patches see it: the values that are owned as a whole, and the keys of list elements.
 
 use std::sync::Arc;
 
 use binnacle_meta::Text;
 use binnacle_schema::{Field, ListType as FieldListType, Message, MessageRef, Ty, json};
 
-use crate::structural::{Additional, Kind, ListType, MapType, Structural};
+use crate::structural::{Additional, ListType, MapType, SchemaType, Structural};
 
 /// The message of a resource, for server-side apply and field managers. `object_meta` is the message of metadata;
 /// without a schema nothing is known of the other members.
@@ -72,16 +72,16 @@ impl View<'_> {
         let preserve = preserve || schema.preserve_unknown;
         let structured = schema.has_properties() || schema.embedded;
         match &schema.kind {
-            Some(Kind::Boolean) => Ty::Bool,
-            Some(Kind::Integer) => Ty::Int64,
-            Some(Kind::Number) => Ty::Double,
-            Some(Kind::String) => Ty::String,
-            Some(Kind::Array) => match &schema.items {
+            Some(SchemaType::Boolean) => Ty::Bool,
+            Some(SchemaType::Integer) => Ty::Int64,
+            Some(SchemaType::Number) => Ty::Double,
+            Some(SchemaType::String) => Ty::String,
+            Some(SchemaType::Array) => match &schema.items {
                 Some(items) => Ty::List(Box::new(self.ty(items, preserve))),
                 None => Ty::List(Box::new(Ty::Json)),
             },
-            Some(Kind::Object) => match &schema.additional {
-                // As a message it can say that it is owned as a whole, wherever it stands.
+            Some(SchemaType::Object) => match &schema.additional {
+                // A message can be marked as owned as a whole, wherever it stands.
                 _ if structured || schema.map_type == Some(MapType::Atomic) => self.shared(schema, preserve),
                 Additional::Any(false) => self.shared(schema, preserve),
                 Additional::Schema(additional) => Ty::Map(Box::new(self.ty(additional, preserve))),
@@ -89,7 +89,7 @@ impl View<'_> {
             },
             None if schema.int_or_string => Ty::IntOrString,
             None if structured => self.shared(schema, preserve),
-            None | Some(Kind::Other(_)) => Ty::Json,
+            None | Some(SchemaType::Other(_)) => Ty::Json,
         }
     }
 

@@ -1,4 +1,4 @@
-//! How long rules and comparisons of custom resources take, for the whole process.
+//! The durations of rules and comparisons of custom resources, for the whole process.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) fn evaluated(took: Duration) {
     EVALUATION.observe(took.as_secs_f64());
 }
 
-/// An object was compared with the one that it takes the place of.
+/// Counts the comparison of an object with its old one.
 pub(crate) fn compared(took: Duration) {
     RATCHETING.observe(took.as_secs_f64());
 }

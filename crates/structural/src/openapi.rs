@@ -4,16 +4,16 @@
 use binnacle_meta::{GroupVersionKind, Text};
 use binnacle_schema::{Object, Value, json, value};
 
-/// Which document a definition is for.
+/// The OpenAPI version of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Without what Swagger and kubectl cannot read: alternatives, nullable values, properties beside unknown ones,
-    /// defaults.
+    /// Without the parts that Swagger and kubectl cannot read: alternatives, nullable values, properties beside unknown
+    /// ones, defaults.
     V2,
     V3,
 }
 
-/// A version of a custom resource, as far as its definition in a document tells of it.
+/// A version of a custom resource, as far as its definition in a document needs it.
 #[derive(Clone, Debug)]
 pub struct Published<'a> {
     pub kind: &'a GroupVersionKind,
@@ -39,7 +39,7 @@ pub fn definition_name(kind: &GroupVersionKind) -> String {
 }
 
 impl Form {
-    /// What stands before the name of a definition in a reference to it.
+    /// The part of a reference before the name of a definition.
     fn prefix(self) -> &'static str {
         match self {
             Self::V2 => "#/definitions/",
@@ -66,7 +66,7 @@ impl Published<'_> {
     pub fn definition(&self, form: Form) -> Value {
         let preserves = |schema: &Value| self.preserve_unknown || schema.bool_at(&[PRESERVE]);
         let mut root = match self.schema {
-            // kubectl would refuse what is not among the properties.
+            // kubectl would refuse fields that are not among the properties.
             Some(schema) if form == Form::V2 && preserves(schema) => value!({"type": "object"}),
             Some(schema) => {
                 let mut root = node(schema, form);
@@ -83,7 +83,7 @@ impl Published<'_> {
         root
     }
 
-    /// The definition of lists of the kind, which are called `list_kind` and hold what is called `plural`.
+    /// The definition of lists of the kind, `list_kind`, whose items are `plural`.
     pub fn list_definition(&self, form: Form, list_kind: &Text, plural: &str) -> Value {
         let GroupVersionKind { kind, .. } = self.kind;
         let element = format!("{}{}", form.prefix(), definition_name(self.kind));
@@ -104,7 +104,7 @@ impl Published<'_> {
         root
     }
 
-    /// Says which kind a definition is of and what its objects can be selected by.
+    /// Adds the kind of a definition, and the selectable fields of its objects.
     fn extend(&self, definition: &mut Value, kind: &Text) {
         let names = [("group", &self.kind.group), ("kind", kind), ("version", &self.kind.version)];
         let kind: Object = names.into_iter().map(|(name, text)| (name, text.clone())).collect();
@@ -211,7 +211,7 @@ fn is_nothing(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Says of numbers or texts that they are either.
+/// Adds the alternatives of int-or-string values.
 fn unfold(out: &mut Object) {
     if out.get(INT_OR_STRING).and_then(Value::as_bool) != Some(true) {
         return;
@@ -258,7 +258,7 @@ fn simplify(out: &mut Object, schema: &Value) -> bool {
     drops_below
 }
 
-/// Says of embedded resources what every resource has.
+/// Adds the fields of every resource to embedded ones.
 fn embed(schema: &mut Value, form: Form) {
     let Some(object) = schema.as_object_mut() else { return };
     for name in ["items", "additionalProperties"] {

@@ -1,4 +1,4 @@
-//! From `openAPIV3Schema`, as a decoded definition holds it, to a tree of nodes.
+//! Parsing of `openAPIV3Schema`, as a decoded definition holds it, to a tree of nodes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use binnacle_schema::{Object, Value, json};
 
 use crate::format::Format;
 use crate::interner::Interner;
-use crate::structural::{Additional, Alternatives, Kind, ListType, MapType, Numbers, Rule, Size, Structural, Values};
+use crate::structural::{
+    Additional, Alternatives, ListType, MapType, Numbers, Rule, SchemaType, Size, Structural, Values,
+};
 
 /// Why a schema cannot be read as a structural one, in kube-apiserver's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +22,7 @@ pub enum Unsupported {
     PreserveFalse,
 }
 
-/// Tells whether [`Structural::parse`] can read a schema, without making one.
+/// Checks that [`Structural::parse`] can read a schema, without making one.
 ///
 /// # Errors
 /// As there.
@@ -47,7 +49,8 @@ impl Structural {
     /// Reads a schema.
     ///
     /// # Errors
-    /// For words that no structural schema has. That it is structural otherwise is for the rules of definitions to say.
+    /// For keywords that no structural schema has. The validation of definitions checks the other rules of structural
+    /// schemas.
     pub fn parse(schema: &Value, interner: &Interner) -> Result<Arc<Self>, Unsupported> {
         unsupported_words(schema)?;
         let values = values(schema, interner)?;
@@ -73,7 +76,7 @@ impl Structural {
         let is = |name: &str| schema.bool_at(&[name]);
         let kind = text("type");
         Ok(interner.node(Self {
-            kind: (!kind.is_empty()).then(|| Kind::new(kind)),
+            kind: (!kind.is_empty()).then(|| SchemaType::new(kind)),
             nullable: is("nullable"),
             preserve_unknown: is("x-kubernetes-preserve-unknown-fields"),
             embedded: is("x-kubernetes-embedded-resource"),

@@ -1,4 +1,4 @@
-//! Where a value stands, kept on the stack on the way down and written out only where something is wrong.
+//! The path of a value, kept on the stack on the way down and written out only for errors.
 
 use std::fmt::Write;
 

@@ -20,7 +20,7 @@ enum Machine {
     #[default]
     Unknown,
     Made(Weak<Regex>),
-    /// Why there is none.
+    /// The reason why it does not compile.
     Invalid(Box<str>),
 }
 

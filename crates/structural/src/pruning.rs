@@ -1,4 +1,4 @@
-//! Taking out what a schema does not know.
+//! Pruning: removing the fields that a schema does not know.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use binnacle_schema::Value;
 use crate::path::Path;
 use crate::structural::{Additional, Structural};
 
-/// The members of every resource, whatever its schema says.
+/// The members of every resource, whether its schema has them or not.
 pub(crate) const RESOURCE_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// How many paths are told, as in findings of decoders.
+/// The number of paths that are reported, as in findings of decoders.
 const MAX_FOUND: usize = 100;
 
 /// Takes the members that the schema does not know out of an object. Those of every resource stay at the root where
@@ -20,7 +20,7 @@ pub fn prune(object: &mut Value, schema: Option<&Structural>, is_root: bool) {
     Pruner { found: None }.prune(object, schema, is_root, &Path::Root);
 }
 
-/// As [`prune`]; the paths of what was taken out, in order, no more than a hundred.
+/// As [`prune`]; returns the paths of removed members, in order, no more than a hundred.
 pub fn prune_and_tell(object: &mut Value, schema: Option<&Structural>, is_root: bool) -> Vec<String> {
     let mut found = Vec::new();
     Pruner { found: Some(&mut found) }.prune(object, schema, is_root, &Path::Root);
@@ -60,7 +60,7 @@ impl Pruner<'_> {
             Value::List(items) => {
                 let preserved = schema.is_some_and(|schema| schema.preserve_unknown);
                 let below = schema.and_then(|schema| schema.items.as_deref());
-                // What is preserved and says nothing of its items preserves them.
+                // A preserving list without a schema of its items preserves them.
                 if preserved && below.is_none() {
                     return;
                 }
@@ -92,7 +92,7 @@ impl Pruner<'_> {
             return;
         }
         found.push(path.of_finding(name));
-        // Those that come first in order are told, wherever they stand.
+        // The first ones in order are reported, wherever they stand.
         if found.len() >= 4 * MAX_FOUND {
             keep_first(found);
         }

@@ -42,7 +42,7 @@ struct Has {
     defaults: bool,
 }
 
-/// Which part of an object a request writes.
+/// The part of an object that a request writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Whole,
@@ -50,7 +50,7 @@ pub enum Part {
     Status,
 }
 
-/// How an object that was decoded is made one of its schema.
+/// The options of reading a decoded object by its schema.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
     /// True where the paths of unknown fields are wanted.
@@ -60,11 +60,11 @@ pub struct Reading {
     /// True for objects from the store: fields of a wrong type in metadata are dropped, and a missing generation is
     /// set.
     pub from_store: bool,
-    /// True for what server-side apply has merged: nulls that are judged stay.
+    /// True for objects that server-side apply has merged: nulls that validation refuses stay.
     pub keep_nulls: bool,
 }
 
-/// Why an object cannot be made one of its schema.
+/// The error of an object that cannot be fitted to its schema.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The metadata of the object, in Go's words.
@@ -122,8 +122,8 @@ impl ResourceSchema {
         self.message.get_or_init(|| Arc::new(message("", schema(), &self.object_meta)))
     }
 
-    /// Makes a decoded object one of this schema: what it does not know goes, and so do nulls that may not be; metadata
-    /// becomes metadata, that of embedded resources as well. Defaults are not set here.
+    /// Fits a decoded object to this schema: unknown fields and forbidden nulls are pruned, and metadata, that of
+    /// embedded resources as well, is coerced to `ObjectMeta`. Defaults are not set here.
     ///
     /// Returns the paths of unknown fields, in kube-apiserver's order, where they are wanted.
     ///
@@ -164,7 +164,7 @@ impl ResourceSchema {
         Ok(unknown)
     }
 
-    /// Puts in what the schema says that values are where none are given. True when anything was.
+    /// Sets the schema's defaults where no values are given. True when any was set.
     pub fn set_defaults(&self, object: &mut Value) -> bool {
         match self.schema().filter(|_| self.has().defaults) {
             Some(schema) => defaulting::set_defaults(object, schema),
@@ -172,8 +172,8 @@ impl ResourceSchema {
         }
     }
 
-    /// Judges an object that is made, or that takes the place of an old one. `found` is what is wrong with it beside the
-    /// schema: its replicas.
+    /// Validates a new object, or one that replaces an old one. `found` has its errors beside the schema: those of its
+    /// replicas.
     ///
     /// Errors of unchanged parts are dropped, whether the schema or a rule finds them.
     pub fn judge(&self, new: &Value, old: Option<&Value>, part: Part, found: FieldErrors) -> Judgement {

@@ -1,4 +1,4 @@
-//! The tree of a schema: what every value is, and what is asked of it.
+//! The tree of a schema: the type of every value, and its constraints.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::pattern::Pattern;
 /// [`Structural::values`] there.
 #[derive(Clone, Debug, Default)]
 pub struct Structural {
-    pub kind: Option<Kind>,
+    pub kind: Option<SchemaType>,
     /// True where `null` is a value.
     pub nullable: bool,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown: bool,
-    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whatever the properties
-    /// say.
+    /// `x-kubernetes-embedded-resource`: the object has `apiVersion`, `kind` and `metadata` whether the properties have
+    /// them or not.
     pub embedded: bool,
     /// `x-kubernetes-int-or-string`.
     pub int_or_string: bool,
@@ -43,7 +43,7 @@ pub struct Structural {
 
 /// `type`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum SchemaType {
     Object,
     Array,
     String,
@@ -164,7 +164,7 @@ impl Structural {
         self.property(name).or_else(|| self.additional_schema())
     }
 
-    /// This schema with other properties: what `make` says of each, without those of which it says nothing.
+    /// This schema with other properties.
     pub(crate) fn with_properties(&self, properties: Vec<(Text, Arc<Structural>)>) -> Self {
         let mut properties = properties;
         properties.sort_by(|a, b| a.0.cmp(&b.0));
@@ -172,13 +172,13 @@ impl Structural {
     }
 
     /// True for the type `object`, and so for the others.
-    pub fn is(&self, kind: &Kind) -> bool {
+    pub fn is(&self, kind: &SchemaType) -> bool {
         self.kind.as_ref() == Some(kind)
     }
 
-    /// The type as errors show it, empty where there is none.
+    /// The type as errors show it, empty for none.
     pub fn type_name(&self) -> &str {
-        self.kind.as_ref().map_or("", Kind::as_str)
+        self.kind.as_ref().map_or("", SchemaType::as_str)
     }
 
     /// The required properties.
@@ -231,7 +231,7 @@ impl Alternatives {
     }
 }
 
-impl Kind {
+impl SchemaType {
     pub fn new(name: &str) -> Self {
         match name {
             "object" => Self::Object,
@@ -257,7 +257,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SchemaType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

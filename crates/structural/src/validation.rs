@@ -13,7 +13,7 @@ use crate::format::Format;
 use crate::list_types::repeated;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Additional, Alternatives, Kind, Size, Structural, Values};
+use crate::structural::{Additional, Alternatives, SchemaType, Size, Structural, Values};
 
 /// Judges a value that is new. `base` stands before all paths.
 pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
@@ -21,7 +21,7 @@ pub fn validate(value: &Value, schema: &Structural, base: &FieldPath, errors: &m
     errors.extend(outcome.errors);
 }
 
-/// Judges a change: what did not change passes, whatever the schema says of it by now.
+/// Validates a change: unchanged values pass, whatever the schema is by now.
 pub fn validate_update(change: &Correlated<'_>, schema: &Structural, base: &FieldPath, errors: &mut FieldErrors) {
     let outcome = Check { base, of_default: false }.ratcheted(schema, &Path::Root, change);
     errors.extend(outcome.errors);
@@ -39,8 +39,8 @@ struct Check<'b> {
     of_default: bool,
 }
 
-/// The errors of a value, and how much of it fitted: of several alternatives that fail, the best fitting tells its
-/// errors.
+/// The errors of a value, and how much of it fitted: of several alternatives that fail, the errors of the best fitting
+/// one are reported.
 #[derive(Debug, Default)]
 struct Outcome {
     errors: Vec<FieldError>,
@@ -51,7 +51,7 @@ struct Outcome {
 #[derive(Clone, Copy)]
 enum Types<'s> {
     Any,
-    One(&'s Kind),
+    One(&'s SchemaType),
     IntOrString,
 }
 
@@ -83,11 +83,11 @@ impl Outcome {
 }
 
 impl<'s> Types<'s> {
-    fn contains(self, kind: &Kind) -> bool {
+    fn contains(self, kind: &SchemaType) -> bool {
         match self {
             Self::Any => false,
             Self::One(known) => known == kind,
-            Self::IntOrString => matches!(kind, Kind::Integer | Kind::String),
+            Self::IntOrString => matches!(kind, SchemaType::Integer | SchemaType::String),
         }
     }
 
@@ -189,15 +189,15 @@ impl Check<'_> {
         let name = format.as_str();
         let means_something = self.of_default
             || match self.types(schema) {
-                Types::One(Kind::Integer) => matches!(name, "int32" | "int64"),
-                Types::One(Kind::Number) => matches!(name, "float" | "double"),
-                Types::One(Kind::String) | Types::Any | Types::IntOrString => format.known().is_some(),
+                Types::One(SchemaType::Integer) => matches!(name, "int32" | "int64"),
+                Types::One(SchemaType::Number) => matches!(name, "float" | "double"),
+                Types::One(SchemaType::String) | Types::Any | Types::IntOrString => format.known().is_some(),
                 Types::One(_) => false,
             };
         means_something.then_some(format)
     }
 
-    /// A text or a list passes for whatever has a format, unless numbers are asked for.
+    /// Checks the type of a value. A text or a list passes where the schema has a format, unless it is of numbers.
     fn kind(
         &self,
         value: &Value,
@@ -206,21 +206,23 @@ impl Check<'_> {
         path: &Path<'_>,
     ) -> Result<(), FieldError> {
         let (kind, own_format) = match value {
-            Value::Bool(_) => (Kind::Boolean, ""),
-            Value::Str(_) => (Kind::String, ""),
-            Value::Int(_) => (Kind::Integer, "int64"),
-            Value::Float(_) => (Kind::Number, "float64"),
-            Value::List(_) => (Kind::Array, ""),
-            Value::Object(_) | Value::Raw(_) | Value::Null => (Kind::Object, ""),
+            Value::Bool(_) => (SchemaType::Boolean, ""),
+            Value::Str(_) => (SchemaType::String, ""),
+            Value::Int(_) => (SchemaType::Integer, "int64"),
+            Value::Float(_) => (SchemaType::Number, "float64"),
+            Value::List(_) => (SchemaType::Array, ""),
+            Value::Object(_) | Value::Raw(_) | Value::Null => (SchemaType::Object, ""),
         };
-        let whole_number = matches!(value, Value::Float(n) if numbers::is_whole(*n)) && types.contains(&Kind::Integer);
-        let fits = types.contains(&kind) || whole_number || kind == Kind::Integer && types.contains(&Kind::Number);
+        let whole_number =
+            matches!(value, Value::Float(n) if numbers::is_whole(*n)) && types.contains(&SchemaType::Integer);
+        let fits =
+            types.contains(&kind) || whole_number || kind == SchemaType::Integer && types.contains(&SchemaType::Number);
         if let Some(format) = format {
-            let walked = matches!(kind, Kind::String | Kind::Array);
+            let walked = matches!(kind, SchemaType::String | SchemaType::Array);
             if !walked && !fits && format.as_str() != own_format {
                 return Err(self.wrong_type(path, format.as_str(), own_format));
             }
-            if walked && !types.contains(&Kind::Number) && !types.contains(&Kind::Integer) {
+            if walked && !types.contains(&SchemaType::Number) && !types.contains(&SchemaType::Integer) {
                 return Ok(());
             }
         }
@@ -361,7 +363,7 @@ impl Check<'_> {
 
     // === Errors ===
 
-    /// Where an error is told.
+    /// The path at which an error is reported.
     fn at(&self, path: &Path<'_>) -> FieldPath {
         let dotted = path.dotted();
         let name = dotted.strip_prefix('.').unwrap_or(&dotted);

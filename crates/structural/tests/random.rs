@@ -1,4 +1,4 @@
-//! Schemas and objects that nobody would write: nothing panics, and what is done twice is done once.
+//! Random schemas and objects: nothing panics, and every step is idempotent.
 
 use std::sync::Arc;
 

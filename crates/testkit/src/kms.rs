@@ -1,5 +1,5 @@
-//! A KMS plugin for tests: the three calls of its API over gRPC on a unix socket. It "encrypts" by turning bits around,
-//! which is enough to see that what it was given and what comes back belong together.
+//! A KMS plugin for tests: the three calls of its API over gRPC on a unix socket. It "encrypts" by flipping bits, which
+//! is enough to match plaintexts and ciphertexts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::grpc::{Answer, GrpcServer, fields, message};
 
-/// A running plugin. It ends with the value.
+/// A running plugin, until dropped.
 pub struct KmsPlugin {
     socket: PathBuf,
     state: Arc<State>,
@@ -24,10 +24,10 @@ struct State {
 }
 
 impl KmsPlugin {
-    /// Listens on a socket of that path.
+    /// Listens on a socket at this path.
     ///
     /// # Panics
-    /// When the socket cannot be made.
+    /// Panics if the socket cannot be made.
     #[must_use]
     pub fn start(socket: &Path) -> Self {
         let state = Arc::new(State {
@@ -41,23 +41,23 @@ impl KmsPlugin {
         Self { socket: socket.to_owned(), state, _server: server }
     }
 
-    /// As a configuration file names it.
+    /// Returns the endpoint for a configuration file.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.socket.display())
     }
 
-    /// From now on this is the current key.
+    /// Changes the current key.
     pub fn rotate(&self, key_id: &str) {
         *self.state.key_id.lock() = key_id.to_owned();
     }
 
-    /// What it says of its health, `ok` at first.
+    /// Sets the health in its status, initially `ok`.
     pub fn health(&self, text: &str) {
         *self.state.healthz.lock() = text.to_owned();
     }
 
-    /// How often it was asked to encrypt and to decrypt.
+    /// Returns the numbers of its encrypt and decrypt calls.
     #[must_use]
     pub fn asked(&self) -> (usize, usize) {
         (self.state.encrypted.load(Ordering::SeqCst), self.state.decrypted.load(Ordering::SeqCst))

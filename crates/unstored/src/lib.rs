@@ -1,8 +1,8 @@
-//! What has a path but no place in the store: reviews of who somebody is and what they may do, the statuses of
-//! components, orders about pods (bindings, evictions), streams to their containers, and proxies to what runs in the
-//! cluster. Each is a [`UnstoredHandler`] of the API link.
+//! Handlers of resources that are not stored: reviews of users and their rights, the statuses of components, bindings
+//! and evictions of pods, streams to their containers, and proxies into the cluster. Each is an [`UnstoredHandler`] of
+//! the API link.
 //!
-//! A body is read, judged and admitted here as it is for stored objects; what then happens is each handler's own.
+//! Bodies are read, validated and admitted as those of stored objects; the rest depends on the handler.
 
 mod component_statuses;
 mod connect;
@@ -37,7 +37,7 @@ use crate::streams::{Log, Nodes, Remote, Session, StreamMetrics};
 use crate::token_request::TokenRequest;
 pub use crate::token_request::{EXTENDED_SECONDS, INJECTED_SECONDS, TokenIssuer, TokenSigner};
 
-/// What the handlers need of the server that they are part of.
+/// The parts of the server that the handlers need.
 #[derive(Clone)]
 pub struct Server {
     pub store: Arc<dyn Store>,
@@ -45,23 +45,23 @@ pub struct Server {
     pub admission: Arc<dyn Admission>,
     pub authenticator: Arc<dyn Authenticator>,
     pub authorizer: Arc<dyn Authorizer>,
-    /// `--api-audiences`: whom tokens for this server are made for.
+    /// `--api-audiences`: the audiences of tokens for this server.
     pub api_audiences: Vec<Text>,
     pub token_issuer: TokenIssuer,
     pub outward: OutboundClients,
 }
 
-/// What leads out of this server: to kubelets, and to what runs in the cluster.
+/// The clients for connections out of this server: to kubelets, and to servers in the cluster.
 #[derive(Clone)]
 pub struct OutboundClients {
     kubelets: Arc<Kubelets>,
-    /// For servers in the cluster, whose certificates say nothing that could be verified: they are dialed by address.
+    /// For servers in the cluster, which are dialed by address, so that their certificates cannot be verified.
     tls: Arc<ClientConfig>,
     metrics: StreamMetrics,
 }
 
 impl OutboundClients {
-    /// Registers its metrics; fails when they are there already.
+    /// Also registers its metrics; returns an error if they are registered already.
     pub fn new(kubelets: Kubelets, registry: &Registry) -> Result<Self, OutboundError> {
         Ok(Self {
             kubelets: Arc::new(kubelets),
@@ -71,7 +71,7 @@ impl OutboundClients {
     }
 }
 
-/// Why there is no way out.
+/// Errors of making the clients.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
     #[error(transparent)]
@@ -80,7 +80,7 @@ pub enum OutboundError {
     Tls(#[from] rustls::Error),
 }
 
-/// All handlers of built-in groups.
+/// Returns all handlers of built-in groups.
 pub fn all(server: &Server) -> HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> {
     let mut handlers: HashMap<UnstoredKey, Arc<dyn UnstoredHandler>> = HashMap::new();
     let mut add = |group, version, plural, subresource, handler: Arc<dyn UnstoredHandler>| {

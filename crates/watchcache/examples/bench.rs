@@ -177,7 +177,7 @@ async fn memory_and_lists() -> Result<(), Failure> {
             n % 3000
         )
     };
-    // All values are one buffer, so that what is measured is what the cache adds.
+    // All values share one buffer, so that only the cache's own memory is measured.
     let shared = Bytes::from(vec![b'x'; 10]);
     let mut objects = Vec::new();
     for n in 0..OBJECTS {
@@ -249,7 +249,7 @@ async fn memory_and_lists() -> Result<(), Failure> {
     Ok(())
 }
 
-/// 1,000 watchers who all want every event.
+/// 1,000 watchers that all select every event.
 async fn one_namespace() -> Result<(), Failure> {
     const WATCHERS: usize = 1000;
     const EVENTS: usize = 5000;

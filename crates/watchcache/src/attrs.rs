@@ -1,4 +1,4 @@
-//! What selectors need to know of an object, supplied by the owner of the cache and packed into one allocation.
+//! Attributes of objects that selectors need, supplied by the owner of the cache and packed into one allocation.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use binnacle_meta::Text;
 use binnacle_store::Revision;
 use bytes::Bytes;
 
-/// Tells the cache how to look at stored values. Implemented once per resource, above this crate.
+/// Reads attributes from stored values. Implemented once per resource, above this crate.
 pub trait Indexer: Send + Sync + 'static {
     /// The selectable fields besides `metadata.name` and `metadata.namespace`, in the order of [`Attrs::fields`].
     fn fields(&self) -> &[Text];
@@ -18,13 +18,13 @@ pub trait Indexer: Send + Sync + 'static {
     fn index(&self, key: &[u8], value: &Bytes, revision: Revision) -> Result<Attrs, IndexError>;
 }
 
-/// What [`Indexer::index`] found in one object. Name and namespace are the last segments of the key.
+/// The attributes that [`Indexer::index`] read from an object. Name and namespace are the last segments of the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attrs {
     pub labels: Vec<(Text, Text)>,
-    /// One value per name in [`Indexer::fields`]; what is missing at the end counts as empty.
+    /// One value per name in [`Indexer::fields`]; missing values at the end count as empty.
     pub fields: Vec<Text>,
-    /// What the cache keeps in place of the stored bytes, when those are encrypted.
+    /// The value that the cache keeps in place of the stored bytes, when those are encrypted.
     pub value: Option<Bytes>,
 }
 
@@ -35,10 +35,10 @@ pub struct IndexError(pub String);
 
 /// Path, labels and field values of one object in one shared string, ordered and compared by the path.
 ///
-/// The path is what follows the resource's prefix in the key: `namespace/name`, or `name` for what has no namespace.
-/// Labels are few, so a walk over them beats a map in time and size. A length is written in characters of six bits,
-/// the seventh saying that more follow, which keeps the whole a valid string without a check on every access:
-/// path length, path, length of all labels, labels (key length, key, value length, value), fields (length, value).
+/// The path is the key without the resource's prefix: `namespace/name`, or `name` without a namespace. Labels are few,
+/// so a walk over them beats a map in time and size. A length is written in characters of six bits, the seventh saying
+/// that more follow, which keeps the whole a valid string without a check on every access: path length, path, length of
+/// all labels, labels (key length, key, value length, value), fields (length, value).
 #[derive(Clone)]
 pub(crate) struct Meta(Arc<str>);
 
@@ -54,7 +54,7 @@ impl Meta {
         let mut packed = String::with_capacity(path.len() + packed_labels.len() + 8);
         push(&mut packed, path);
         push(&mut packed, &packed_labels);
-        // Empty values at the end are what a missing value means anyway.
+        // Empty values at the end are left out, since a missing value counts as empty.
         let filled = fields.iter().rposition(|value| !value.is_empty()).map_or(0, |last| last + 1);
         for value in &fields[..filled] {
             push(&mut packed, value);
@@ -101,7 +101,7 @@ impl Meta {
         self.0.len() + 16
     }
 
-    /// Whether path, labels and fields are all the same.
+    /// Returns true if path, labels and fields are all the same.
     pub(crate) fn same_attributes(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }

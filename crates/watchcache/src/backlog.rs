@@ -1,4 +1,4 @@
-//! Memory that slow watchers hold on to although the windows have given it up: one bound for the process.
+//! Memory of events that slow watchers hold after the windows dropped them: one bound for the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

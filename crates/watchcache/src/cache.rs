@@ -20,10 +20,10 @@ use crate::stats::CacheStats;
 use crate::watcher::{Start, Watcher};
 use crate::window::WindowLimits;
 
-/// How long a read waits for the cache before it is refused, as in kube-apiserver.
+/// The time that a read waits for the cache before it is refused, as in kube-apiserver.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The empty store: no client of the cache was ever told of it, so nobody can come back to it.
+/// The revision of the empty store: no client of the cache was ever told of it, so nobody can come back to it.
 const NOTHING: Revision = Revision(1);
 
 /// Follows one prefix of the store and serves reads and watches of it. Nothing happens before the first use.
@@ -38,7 +38,7 @@ impl Cache {
         Self::with_backlog(store, prefix, indexer, limits, Backlog::with_default_limit())
     }
 
-    /// As [`Cache::new`], with a bound on what slow watchers hold that is shared with other caches.
+    /// As [`Cache::new`], with a bound that is shared with other caches on the memory that slow watchers hold.
     pub fn with_backlog(
         store: Arc<dyn Store>,
         prefix: &str,
@@ -59,7 +59,7 @@ impl Cache {
         self.shared.start();
     }
 
-    /// Begins to follow the store if anything is stored in the range, and says whether there is.
+    /// Begins to follow the store if anything is stored in the range; returns true if there is.
     pub async fn start_unless_empty(&self) -> Result<bool, StoreError> {
         let range = self.shared.range.clone();
         let first = RangeRequest { range, revision: None, limit: 1, count_only: false };
@@ -75,23 +75,23 @@ impl Cache {
         Ok(!empty)
     }
 
-    /// Whether the cache has read its range and follows the store at this moment.
+    /// Returns true if the cache has read its range and follows the store at this moment.
     pub fn is_ready(&self) -> bool {
         self.shared.control.load().is_some()
     }
 
-    /// Whether a value of the range cannot be read, so that the cache will not be ready until it has changed. Single
-    /// objects can still be asked of the store.
+    /// Returns true if a value of the range cannot be read, so that the cache will not be ready until it has changed.
+    /// Single objects can still be read from the store.
     pub fn is_unreadable(&self) -> bool {
         self.shared.is_unreadable()
     }
 
-    /// Whether that has lasted for so long, or from the start, that nothing the cache holds is served any more.
+    /// Returns true if that has lasted for so long, or from the start, that the cache serves nothing any more.
     pub fn is_lost(&self) -> bool {
         self.shared.is_lost()
     }
 
-    /// What a reader is told while the cache cannot serve it.
+    /// Returns the error for readers while the cache cannot serve them.
     pub fn not_ready(&self) -> CacheError {
         self.shared.not_ready()
     }
@@ -101,7 +101,7 @@ impl Cache {
         self.shared.initialized(deadline).await
     }
 
-    /// What the cache holds now, however old that is.
+    /// Returns the present state of the cache, however old that is.
     pub async fn snapshot(&self, deadline: Instant) -> Result<Snapshot, CacheError> {
         self.shared.initialized(deadline).await?;
         Ok(self.shared.snapshot())
@@ -118,7 +118,7 @@ impl Cache {
         self.shared.initialized(deadline).await?;
         let mut known = None;
         while self.shared.progress() < revision {
-            // Nothing may have happened to this resource while the store moved on: only the store can tell.
+            // The store may have moved on without a change of this resource: only the store can tell.
             let (current, expired) = match (self.shared.barrier(deadline, true).await, known) {
                 (Ok(current), _) => (current, Instant::now() >= deadline),
                 // It was asked too late to answer once more.
@@ -153,8 +153,8 @@ impl Cache {
         self.shared.rewound(revision, most, deadline).await
     }
 
-    /// The store has forgotten the states before `revision`. Those that are still at hand are given up as well, so that
-    /// a list that is read in pages ends within the time for which history is kept, wherever its pages come from.
+    /// Gives up the states before `revision`, which the store has forgotten, so that a list that is read in pages ends
+    /// within the time for which history is kept, wherever its pages come from.
     pub fn forget_before(&self, revision: Revision) {
         self.shared.forget_before(revision);
     }
@@ -180,7 +180,7 @@ impl Cache {
         Ok((self.shared.get(path), revision))
     }
 
-    /// Ends all watches without a word, for good: what they watch is served by another cache, or no more. Reads that have
+    /// Ends all watches silently, for good: another cache serves their objects, or none does any more. Reads that have
     /// begun go on.
     pub fn retire(&self) {
         self.shared.hub.lock().retire();
@@ -233,7 +233,7 @@ impl Cache {
         self.shared.stats()
     }
 
-    /// How many seconds reads waited for the cache to be as new as the store.
+    /// Returns the seconds that reads waited for the cache to be as new as the store.
     pub fn waits(&self) -> &Distribution {
         &self.shared.waits
     }

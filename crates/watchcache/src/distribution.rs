@@ -1,4 +1,4 @@
-//! How values are distributed, counted without a lock: what a histogram of the metrics is made of.
+//! A distribution of values, counted without a lock: the data of a histogram of the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -39,17 +39,17 @@ impl Entry {
         self.meta.name()
     }
 
-    /// The stored bytes, or what the indexer said to keep in their place.
+    /// The stored bytes, or the indexer's value in their place.
     pub fn value(&self) -> &Bytes {
         &self.value
     }
 
-    /// When this value was written.
+    /// The revision at which this value was written.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// When the object came into being.
+    /// The revision at which the object was created.
     pub fn create_revision(&self) -> Revision {
         self.create_revision
     }
@@ -84,7 +84,7 @@ impl Entry {
 
     /// About how much memory the object takes in the cache, wire forms aside.
     pub(crate) fn size(&self) -> usize {
-        // The entry with its counters, its place in the map, and what `Bytes` keeps on the heap.
+        // The entry with its counters, its place in the map, and the heap memory of `Bytes`.
         const FIXED: usize = size_of::<Entry>() + 16 + 40 + 32;
         FIXED + self.meta.size() + self.value.len()
     }
@@ -118,17 +118,17 @@ impl Event {
         Self { revision, old, new, at, sequence: 0, forms: FormSlot::default(), charge: OnceLock::new() }
     }
 
-    /// When it happened; for a deletion that is not the revision of any entry.
+    /// The revision of the change; for a deletion that is not the revision of any entry.
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// What the object was before, unless it came into being.
+    /// The object before the change; `None` if it was created.
     pub fn old(&self) -> Option<&Arc<Entry>> {
         self.old.as_ref()
     }
 
-    /// What the object is now, unless it was deleted.
+    /// The object after the change; `None` if it was deleted.
     pub fn new_entry(&self) -> Option<&Arc<Entry>> {
         self.new.as_ref()
     }
@@ -139,19 +139,19 @@ impl Event {
         value(&self.old) + size_of::<Self>() + 24
     }
 
-    /// How much memory a reader keeps alive that is late by this event.
+    /// Returns the bytes of memory that a reader keeps alive that has not read this event.
     pub(crate) fn held(&self) -> usize {
         let created = if self.old.is_none() { self.new.as_ref() } else { None };
         self.size() + created.map_or(0, |entry| entry.size())
     }
 
-    /// The window drops the event and somebody holds it still.
+    /// Charges the event to the backlog: the window drops it while watchers still hold it.
     pub(crate) fn charge(&self, backlog: &Arc<Backlog>) {
         self.charge.get_or_init(|| Charge::new(backlog, self.held()));
     }
 }
 
-/// What a change means to a watcher.
+/// A change as a watcher sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     Added,
@@ -159,14 +159,14 @@ pub enum Change {
     Deleted,
 }
 
-/// What a watcher is given.
+/// An item that a watcher reads.
 #[derive(Clone, Debug)]
 pub enum WatchItem {
     /// ADDED, from the state that the watch began with.
     Initial(Arc<Entry>),
     /// ADDED, MODIFIED or DELETED. An object that stops matching is DELETED.
     Event { change: Change, event: Arc<Event> },
-    /// The state that the watch began with, as of this revision, has been told.
+    /// All of the state that the watch began with, as of this revision, has been sent.
     InitialEventsEnd(Revision),
 }
 
@@ -200,7 +200,7 @@ impl WatchItem {
     }
 
     /// The framed bytes of the item in the encoding `id`: made once for all watchers that see the event as the same
-    /// change. What belongs to one watcher alone is made each time. `make` may ask the entry for a form.
+    /// change; items of one watcher alone are made each time. `make` may ask the entry for a form.
     pub fn frame<E>(
         &self,
         budget: &Arc<FormBudget>,

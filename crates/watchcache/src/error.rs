@@ -1,4 +1,4 @@
-//! Why a read or a watch cannot be served from the cache.
+//! Errors of reads and watches that the cache cannot serve.
 
 use binnacle_store::{Revision, StoreError};
 
@@ -13,7 +13,7 @@ pub enum CacheError {
     /// The cache has not read its range yet, or reads it again; and why that has failed, if it has.
     #[error("storage is (re)initializing")]
     NotReady(Option<FollowFailure>),
-    /// The store did not tell its revision.
+    /// The store did not return its revision.
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the cache is closed")]
@@ -32,7 +32,7 @@ pub enum WatchError {
     /// The cache has not read its range yet, or reads it again.
     #[error("storage is (re)initializing")]
     NotReady,
-    /// The watch was begun before the cache lost the store, and is to be begun anew.
+    /// The cache has lost the store since the watch began; the client must begin another.
     #[error("the cache has lost the store")]
     Dismissed,
     #[error("the cache is closed")]

@@ -1,4 +1,4 @@
-//! Keeps a cache in step with the store: reads the range once, follows its watch, and begins anew when that breaks.
+//! Keeps a cache in step with the store: reads the range once, follows its watch, and starts over when that breaks.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ const PAGE: usize = 5_000;
 const TURN: usize = 256;
 const UPKEEP: Duration = Duration::from_secs(15);
 
-/// Runs until it is aborted. `again` after a panic, which may have left a change half made: then all is read anew.
+/// Runs until it is aborted. `again` after a panic, which may have left a change half made: then all is read again.
 pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
     shared.control.store(None);
     let mut pause = FIRST_PAUSE;
@@ -45,8 +45,8 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
         };
         restored |= matches!(error, StoreError::Restored);
         unreadable = error.is_unreadable();
-        // An event that cannot be read is told again and again: what it was about is found by reading all. Where that
-        // fails as well, both are tried in turn, since who can go on with events saves the watchers a gap.
+        // An unreadable event comes again with each new watch: its object is found by reading everything. Where that
+        // fails as well, both are tried in turn, since going on with events saves the watchers a gap.
         continues = !(unreadable && continued);
         shared.control.store(None);
         // A watch that was good for a while was no failure to begin.
@@ -61,7 +61,7 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
         }
         shared.fail(error);
         if shared.is_lost() {
-            // They would wait in silence for what they cannot be told.
+            // They would wait in silence for events that cannot be sent.
             shared.hub.lock().dismiss();
         }
         shared.changed.notify_waiters();
@@ -73,8 +73,8 @@ pub(crate) async fn run(shared: Arc<Shared>, again: bool) {
     }
 }
 
-/// A watch that continues what the cache knows, if it may; where the store cannot continue it, everything is read again.
-/// `restored` when the store may have another past than the cache, whatever its revision is by now.
+/// Returns a watch that continues at the cache's revision, if it may; where the store cannot continue, everything is
+/// read again. `restored` is true when the store may have another past than the cache, whatever its revision is.
 async fn connect(shared: &Shared, continues: bool, restored: bool) -> Result<Watch, StoreError> {
     if continues {
         let known = shared.progress();
@@ -96,7 +96,7 @@ async fn connect(shared: &Shared, continues: bool, restored: bool) -> Result<Wat
         state.era += u64::from(!continues);
     });
     if !continues {
-        // What happened between is unknown, so no watch can go on without a gap.
+        // The events in between are unknown, so no watch can go on without a gap.
         shared.hub.lock().break_off(revision);
     }
     shared.begin(revision);
@@ -138,7 +138,7 @@ async fn read_all(shared: &Shared, revision: Revision) -> Result<Objects, StoreE
     }
 }
 
-/// Reads the watch until it ends. `doubted` is one that begins with what could not be read before: it counts when it can.
+/// Reads the watch until it ends. A `doubted` one, whose first event was unreadable before, counts once that is read.
 async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError {
     let mut control = Some(watch.control);
     let mut trust = || {
@@ -178,15 +178,15 @@ async fn follow(shared: &Shared, mut watch: Watch, doubted: bool) -> StoreError 
     }
 }
 
-/// A change that was looked at, but not made yet.
+/// A change whose attributes were read, but that was not made yet.
 struct Prepared {
     path: Bytes,
     revision: Revision,
-    /// What the object is now; `None` for a deletion.
+    /// The object after the change; `None` for a deletion.
     new: Option<(Meta, Bytes, KeyValue)>,
 }
 
-/// So many changes are made, and so many deliveries, before others get their turn.
+/// The number of changes that are made, and of deliveries, before others get their turn.
 const CHUNK: usize = 64;
 const CHUNK_DELIVERIES: usize = 16_384;
 
@@ -194,7 +194,7 @@ const CHUNK_DELIVERIES: usize = 16_384;
 async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<(), StoreError> {
     let at = Instant::now();
     shared.counters.events_received.fetch_add(events.len() as u64, Ordering::Relaxed);
-    // Looking at objects is the dear part and happens while readers go on.
+    // Reading attributes is the expensive part and happens while readers go on.
     let mut changes = VecDeque::with_capacity(events.len());
     let mut failed = None;
     let mut read_to = Revision(0);
@@ -237,7 +237,7 @@ async fn apply(shared: &Shared, events: Vec<binnacle_store::Event>) -> Result<()
     match failed {
         Some(error) => Err(error),
         None => {
-            // The last events may be of keys that are left out: who waits for their revision has seen all there is.
+            // The last events may be of ignored keys: a reader that waits for their revision has seen all there is.
             if shared.progress() < read_to {
                 shared.advance(Some(read_to), read_to);
             }
@@ -254,11 +254,11 @@ fn make(state: &mut State, Prepared { path, revision, new }: Prepared, at: Insta
         Arc::new(entry(meta, value, &kv, old.as_ref()))
     });
     let old = state.apply(path, new.clone(), revision);
-    // A deletion of what the cache never had is nothing that anybody could have seen.
+    // Nobody could have seen an object that is deleted and that the cache never had.
     (old.is_some() || new.is_some()).then(|| Event::new(revision, old, new, at))
 }
 
-/// `None` for what is no object of the cache.
+/// `None` for keys that are no objects of the cache.
 fn prepare(shared: &Shared, event: binnacle_store::Event) -> Result<Option<Prepared>, StoreError> {
     let (key, revision, kv) = match event {
         binnacle_store::Event::Put { kv, .. } => (kv.key.clone(), kv.mod_revision, Some(kv)),
@@ -284,8 +284,8 @@ fn path_of<'a>(shared: &Shared, key: &'a Bytes) -> Option<&'a str> {
     path
 }
 
-/// What selectors need to know of a stored value. One that cannot be understood keeps the cache from being filled, since
-/// a list with a hole is worse than none.
+/// Reads the attributes of a stored value. One that cannot be understood keeps the cache from being filled, since a
+/// list with a hole is worse than none.
 fn look_at(shared: &Shared, path: &str, kv: &KeyValue) -> Result<(Meta, Bytes), StoreError> {
     // A panic must not end the only task that keeps the cache alive.
     let index = AssertUnwindSafe(|| shared.indexer.index(&kv.key, &kv.value, kv.mod_revision));

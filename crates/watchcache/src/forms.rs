@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FormId(pub u16);
 
-/// How many bytes of wire forms the process keeps, and which of them go first when there are too many.
+/// A budget of bytes for the wire forms of the process, which also says which forms are evicted first.
 ///
 /// Forms stand in a ring; a form that was used since the hand last passed it is spared once. When nothing can be
 /// evicted at once, a new form is handed out but not kept.
@@ -25,9 +25,9 @@ pub struct FormBudget {
     dead: AtomicUsize,
 }
 
-/// What a kept form costs besides its bytes.
+/// The bytes that a kept form takes besides its own.
 const OVERHEAD: usize = 64;
-/// How far the hand moves for one new form, so that a reader never pays for a long sweep.
+/// The steps of the hand for one new form, so that a reader never pays for a long sweep.
 const HAND_STEPS: usize = 32;
 
 impl FormBudget {

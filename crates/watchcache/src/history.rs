@@ -1,5 +1,5 @@
 //! Reaching back: a watch that begins before the window, as after a restart of the server, finds its events in the
-//! store's history. They are put in front of the window, once for all who ask, and within the window's own limits.
+//! store's history. They are put in front of the window, once for all watches, and within the window's own limits.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::shared::Shared;
 
 /// Events looked at before others get their turn.
 const TURN: usize = 256;
-/// The window may lose events at its end while they are read anew; it does so rarely.
+/// The window may lose its oldest events while history is read; it does so rarely.
 const ATTEMPTS: usize = 3;
 
 impl Shared {
-    /// Makes the window reach back to `from`, if the store's history does and the window has room. While the store does
-    /// not answer nobody knows whether it does: a client that was told "expired" would list everything anew.
+    /// Makes the window reach back to `from`, if the store's history does and the window has room. Fails while the
+    /// store does not answer: a client that got "expired" would list everything again.
     pub(crate) async fn reach_back(&self, from: Revision, deadline: Instant) -> Result<(), WatchError> {
         if self.reaches(from).is_ok() || from.0 <= self.out_of_reach.load(Ordering::Relaxed) {
             return Ok(());
@@ -34,7 +34,7 @@ impl Shared {
             let past = match tokio::time::timeout_at(deadline, self.past(from, floor)).await {
                 Ok(Ok(past)) => past,
                 Ok(Err(StoreError::Compacted { .. } | StoreError::FutureRevision { .. })) => return Ok(()),
-                // Nobody is told of what cannot be read: where it happened, there is a gap.
+                // Unreadable events are not delivered: there is a gap at their revision.
                 Ok(Err(error)) if error.is_unreadable() => return Ok(()),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, range = ?self.range.start, "cannot read the store's history for a watch");
@@ -45,7 +45,7 @@ impl Shared {
             let mut hub = self.hub.lock();
             if hub.window.oldest() == floor {
                 if past.floor > from {
-                    // Too much for the window, and that will not become less: nobody needs to read it again.
+                    // Too much for the window, which will not change: nobody needs to read it again.
                     self.out_of_reach.fetch_max(from.0, Ordering::Relaxed);
                 }
                 hub.window.prepend(past.events, past.floor);
@@ -55,7 +55,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether the window has all events after `from`, or else from where on it has them.
+    /// Succeeds if the window has all events after `from`; fails with the revision after which it has them.
     fn reaches(&self, from: Revision) -> Result<(), Revision> {
         let hub = self.hub.lock();
         hub.window.after(from).map(|_| ()).ok_or_else(|| hub.window.oldest())
@@ -98,7 +98,7 @@ impl Shared {
                     Some(entry) => seen.insert(key, Arc::clone(entry)),
                     None => seen.remove(&key),
                 };
-                // As in the window: what was never there and is gone is nothing that anybody could have seen.
+                // As in the window: nobody could have seen an object that is gone and never was there.
                 if old.is_none() && new.is_none() {
                     continue;
                 }

@@ -1,6 +1,6 @@
-//! Who is told of an event: watchers, found by what they are interested in.
+//! Dispatch of events to watchers, which are found by what they select.
 //!
-//! A watcher stands in one bucket, named by the most telling thing that every event it wants has in common: a name, a
+//! A watcher stands in one bucket, named by the most selective property that every event it wants has: a name, a
 //! field's value, a label's value, a namespace. An event visits the buckets of its object's old and new state, so it
 //! costs the watchers that want it and a look-up per kind of bucket in use.
 
@@ -15,8 +15,8 @@ use crate::mailbox::{Ending, Mailbox};
 use crate::selection::{Property, Selection};
 use crate::window::{Window, WindowLimits};
 
-/// The row of events and everybody who reads it. Guarded by one lock, so that a new watcher knows exactly which events
-/// it finds in the window and which will be handed to it.
+/// The window of events and all watchers. Guarded by one lock, so that a new watcher knows exactly which events it
+/// finds in the window and which will be handed to it.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) window: Window,
@@ -29,21 +29,21 @@ pub(crate) struct Hub {
 /// All watchers that are found by the same kind of property.
 #[derive(Debug)]
 struct Group {
-    kind: Kind,
+    kind: BucketKind,
     buckets: HashMap<u64, Vec<Arc<Mailbox>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kind {
-    /// Whether the namespace is part of the bucket's name.
+struct BucketKind {
+    /// True when the namespace is part of the bucket's name.
     namespaced: bool,
     property: Option<Property>,
 }
 
-/// Where a watcher stands, for finding it again.
+/// The bucket of a watcher, for finding it again.
 #[derive(Debug)]
 pub(crate) struct Home {
-    kind: Kind,
+    kind: BucketKind,
     hash: u64,
 }
 
@@ -60,7 +60,7 @@ impl Hub {
     pub(crate) fn home(&self, selection: &Selection) -> Home {
         let namespaced = selection.namespace().is_some();
         let (property, value) = selection.equalities().next().unzip();
-        let mut kind = Kind { namespaced, property };
+        let mut kind = BucketKind { namespaced, property };
         let mut value = value;
         if self.groups.len() >= MAX_GROUPS && !self.groups.iter().any(|group| group.kind == kind) {
             (kind.property, value) = (None, None);
@@ -69,8 +69,8 @@ impl Hub {
         Home { kind, hash }
     }
 
-    /// The same selection as a neighbour in that place has, if there is one: kubelets and proxies all ask alike, and
-    /// what is shared is asked once per event.
+    /// Returns the equal selection of a watcher in the same bucket, if there is one: kubelets and proxies all select
+    /// alike, and a shared selection is matched once per event.
     pub(crate) fn share(&self, home: &Home, selection: Arc<Selection>) -> Arc<Selection> {
         let group = self.groups.iter().find(|group| group.kind == home.kind);
         let neighbour = group.and_then(|group| group.buckets.get(&home.hash)?.last());
@@ -127,7 +127,7 @@ impl Hub {
         }
     }
 
-    /// Takes an event into the window and hands it to those who want it.
+    /// Adds an event to the window and hands it to the watchers that select it.
     fn publish(&mut self, event: Event) {
         let event = self.window.push(event);
         let meta = |entry: Option<&Arc<crate::Entry>>| entry.map(|entry| entry.meta.clone());
@@ -158,18 +158,18 @@ impl Hub {
         let first = self.window.first();
         let mailboxes = self.groups.iter().flat_map(|group| group.buckets.values()).flatten();
         let ended = mailboxes.filter(|mailbox| mailbox.end_if_late(first)).count();
-        // What is held now is on its way to a reader.
+        // The events held now are on their way to a reader.
         self.window.set_relieved();
         ended
     }
 
-    /// Ends every watch because of a gap in the row, which begins anew after `floor`.
+    /// Ends every watch because of a gap in the events; the window begins again after `floor`.
     pub(crate) fn break_off(&mut self, floor: binnacle_store::Revision) {
         self.window.reset(floor);
         self.end_all(Ending::Gap);
     }
 
-    /// Ends every watch without a word: clients come back, and are told then.
+    /// Ends every watch silently: clients come back, and get the error then.
     pub(crate) fn dismiss(&mut self) {
         self.end_all(Ending::Dismissed);
     }
@@ -198,8 +198,8 @@ impl Hub {
     }
 }
 
-impl Kind {
-    /// The bucket of an object; `None` when it lacks the property, so that nobody in the group can want it.
+impl BucketKind {
+    /// The bucket of an object; `None` without the property, so that no watcher in the group selects it.
     fn hash(&self, hasher: &RandomState, meta: &Meta) -> Option<u64> {
         let namespace = self.namespaced.then(|| meta.namespace());
         let value = match &self.property {

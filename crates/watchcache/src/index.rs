@@ -1,7 +1,7 @@
-//! From the value of a property (a label, a selectable field, the name) to the objects that have it.
+//! Indexes from the value of a property (a label, a selectable field, the name) to the objects that have it.
 //!
 //! An index is made when a list has shown that it would have helped, kept up to date from then on, and dropped when
-//! nobody asks any more: most labels are never selected by, and what nobody reads should cost nothing.
+//! nobody reads it: most labels are never selected by, and unread indexes should cost nothing.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub(crate) type Objects = OrdMap<Meta, Arc<Entry>>;
 /// The objects that have a property, ordered by its value's hash and then by path.
 ///
 /// One flat set, not a set per value, costs the same whether a million objects share ten values or have one each. Two
-/// values with one hash stand beside each other; whoever reads the index compares the object itself. The set knows
-/// paths only, so a change that leaves the property alone leaves the index alone.
+/// values with one hash stand beside each other; readers of the index compare the object itself. The set has paths
+/// only, so a change that leaves the property alone leaves the index alone.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     property: Property,
     hasher: RandomState,
     members: OrdSet<Member>,
-    /// When it was last read, in the cache's ticks.
+    /// The time of the last read, in seconds since the cache was made.
     used: Arc<AtomicU64>,
 }
 

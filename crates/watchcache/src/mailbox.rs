@@ -13,21 +13,21 @@ use crate::hub::Home;
 use crate::selection::Selection;
 use crate::snapshot::Cursor;
 
-/// So many events wait for a reader; one that is further behind reads the window instead.
+/// The maximum number of events that wait for a reader; one that is further behind reads the window instead.
 const MAX_QUEUE: usize = 1024;
-/// Nor do events wait that keep more memory alive than this, but for a single one.
+/// The maximum memory that waiting events keep alive, but for a single one.
 const MAX_QUEUE_BYTES: usize = 8 << 20;
 
-/// What the hub knows of a watch.
+/// The hub's part of a watch.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     selection: Arc<Selection>,
-    /// Events up to this revision are not wanted.
+    /// The revision up to which events are not delivered.
     pub(crate) from: Revision,
     home: Home,
     /// The place in the bucket; read and written under the hub's lock.
     slot: AtomicUsize,
-    /// What is told before any event. Locked before the queue where both are.
+    /// The state that is sent before any event. Locked before the queue where both are.
     pub(crate) initial: Mutex<Option<Initial>>,
     /// Locked after the hub where both are.
     pub(crate) queue: Mutex<Queue>,
@@ -44,7 +44,7 @@ pub(crate) struct Initial {
 pub(crate) struct Queue {
     pub(crate) mode: Mode,
     pub(crate) events: VecDeque<(Change, Arc<Event>)>,
-    /// How much memory the events keep alive.
+    /// The bytes of memory that the events keep alive.
     bytes: usize,
     pub(crate) waker: Option<Waker>,
     pub(crate) ending: Option<Ending>,
@@ -58,7 +58,7 @@ pub(crate) enum Mode {
     Behind { next: u64 },
 }
 
-/// Why a watch does not go on.
+/// The reason for the end of a watch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ending {
     Gap,

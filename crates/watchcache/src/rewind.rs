@@ -1,5 +1,5 @@
-//! States of the past: the present one, with the events since then undone. The window keeps what each event replaced, so
-//! that a state is remembered for as long as watches can be continued from it, and costs nothing until it is asked for.
+//! States of the past: the present one, with the events since then undone. The window keeps replaced objects, so that a
+//! state can be made for as long as watches can continue from it, and costs nothing before.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Shared {
         if self.is_forgotten(revision) {
             return None;
         }
-        // One at a time: who wants the same finds what the one before has kept.
+        // One at a time: the next one for the same state finds it kept.
         let _turn = timeout_at(deadline, self.rewinding.lock()).await.ok()?;
         if let Some(kept) = self.snapshot_at(revision) {
             return Some(kept);
@@ -38,13 +38,13 @@ impl Shared {
                 (Some(new), None) => objects.remove(new.path()),
                 (None, None) => continue,
             };
-            // What is there is what the event had made of it, or this is not the past of that state: the store may
-            // have been restored from a backup since.
+            // The undone entry is the event's new one, or this is not the past of that state: the store may have been
+            // restored from a backup since.
             if undone.as_ref() != event.new_entry() {
                 tracing::debug!(?revision, "a state of the past does not lead to the present one");
                 return None;
             }
-            // What was read from the store's history was not written while the cache was there.
+            // Entries read from the store's history were not written while the cache was there.
             written = written.saturating_sub(undone.map_or(0, |entry| entry.size() as u64));
         }
         let inner = SnapshotInner {

@@ -1,4 +1,4 @@
-//! What a list or a watch is about, prepared for being asked of every object.
+//! The selection of a list or a watch, prepared for matching every object.
 
 use binnacle_meta::{FieldSelector, LabelSelector, Text};
 
@@ -6,7 +6,7 @@ use crate::attrs::Meta;
 use crate::entry::{Change, Entry};
 use crate::terms::{self, LabelTerms};
 
-/// What a client asks for.
+/// The objects that a client asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Interest {
     /// Only this namespace; `None` for all, and for resources without namespaces.
@@ -15,7 +15,7 @@ pub struct Interest {
     pub name: Option<Text>,
     pub labels: LabelSelector,
     /// On `metadata.name`, `metadata.namespace` and the fields that the resource's indexer names. Any other field has
-    /// the empty value, so whoever should refuse it must do so before.
+    /// the empty value, so a server that should refuse it must do so before.
     pub fields: FieldSelector,
 }
 
@@ -25,15 +25,15 @@ pub struct Selection {
     namespace: Option<Text>,
     name: Option<Text>,
     labels: LabelSelector,
-    /// The same, where there are many.
+    /// The label requirements by key, where there are many.
     label_terms: Option<LabelTerms>,
-    /// What is not said by `namespace` and `name`: one for each field.
+    /// The terms besides `namespace` and `name`: one for each field.
     fields: Vec<FieldTerms>,
     /// Two parts of the interest contradict each other.
     nothing: bool,
 }
 
-/// What all terms on one field come to together.
+/// All terms on one field, combined.
 #[derive(Debug, PartialEq, Eq)]
 struct FieldTerms {
     field: Field,
@@ -103,12 +103,12 @@ impl Selection {
         terms.equals.get_or_insert_with(|| value.clone()) == value
     }
 
-    /// Whether every object of the resource is selected.
+    /// Returns true if every object of the resource is selected.
     pub fn is_everything(&self) -> bool {
         self.namespace.is_none() && self.is_whole_namespace()
     }
 
-    /// Whether nothing but the namespace narrows the selection.
+    /// Returns true if nothing but the namespace narrows the selection.
     pub fn is_whole_namespace(&self) -> bool {
         self.name.is_none() && self.labels.is_everything() && self.fields.is_empty() && !self.nothing
     }
@@ -125,7 +125,7 @@ impl Selection {
         self.nothing
     }
 
-    /// Whether an object is selected.
+    /// Returns true if an object is selected.
     pub fn selects(&self, entry: &Entry) -> bool {
         self.matches(&entry.meta)
     }
@@ -141,7 +141,7 @@ impl Selection {
             }
     }
 
-    /// What a change from `old` to `new` means to somebody who sees selected objects only.
+    /// Returns the change from `old` to `new` as a watcher of the selected objects sees it.
     pub(crate) fn change(&self, old: Option<&Meta>, new: Option<&Meta>) -> Option<Change> {
         let selected = |meta: Option<&Meta>| meta.is_some_and(|meta| self.matches(meta));
         match (selected(old), selected(new)) {

@@ -1,4 +1,4 @@
-//! What the parts of a cache share: the state, its published form, and how far the store has been followed.
+//! The shared parts of a cache: the state, its published form, and how far the store has been followed.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,18 +34,18 @@ const MAX_INDEXES: usize = 12;
 /// A snapshot kept for the next page of a list waits this long for it, as long as the window's events.
 const RETAIN: Duration = Duration::from_secs(75);
 const MAX_RETAINED: usize = 64;
-/// Kept snapshots hold on to what was replaced since; when that is more than this and half of what the cache holds, the
-/// oldest go.
+/// Kept snapshots hold replaced objects; when those take more than this and half of the cache's memory, the oldest
+/// snapshots go.
 const RETAINED_BYTES: u64 = 64 << 20;
 const MANY_BEGINNERS: usize = 64;
 
-/// What the parts of a cache share. Locks are taken in the order state, hub, mailbox, and never state with hub.
+/// The shared parts of a cache. Locks are taken in the order state, hub, mailbox, and never state with hub.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) range: Range<Bytes>,
     pub(crate) indexer: Arc<dyn Indexer>,
     pub(crate) state: Mutex<State>,
-    /// The present state as readers see it; made when one asks, taken away by the next change. Written under `state`.
+    /// The present state for readers: made by the first, removed by the next change. Written under `state`.
     published: ArcSwapOption<SnapshotInner>,
     retained: Mutex<Vec<Retained>>,
     /// Watches that may still be reading the state they began with.
@@ -58,21 +58,21 @@ pub(crate) struct Shared {
     initialized: AtomicBool,
     /// There while the store is followed.
     pub(crate) control: ArcSwapOption<Box<dyn WatchControl>>,
-    /// Why the store is not followed, and since when.
+    /// The error that keeps the cache from following the store, and the time of the first one.
     pub(crate) trouble: Mutex<Option<(Arc<StoreError>, Instant)>>,
     pub(crate) counters: Counters,
     pub(crate) waits: Distribution,
-    /// Told of every step forward.
+    /// Notified of every step forward.
     pub(crate) changed: Notify,
-    /// An index is being made.
+    /// True while an index is made.
     building: AtomicBool,
     born: Instant,
     pub(crate) task: Mutex<Option<AbortHandle>>,
-    /// Held by whoever reads the store's history into the window.
+    /// Held while the store's history is read into the window.
     pub(crate) reaching: tokio::sync::Mutex<()>,
-    /// What the window cannot reach back to for want of room.
+    /// The newest revision that the window cannot reach back to for want of room.
     pub(crate) out_of_reach: AtomicU64,
-    /// Held by whoever makes a state of the past.
+    /// Held while a state of the past is made.
     pub(crate) rewinding: tokio::sync::Mutex<()>,
     /// The first state that may still be read by its revision.
     remembered: AtomicU64,
@@ -86,7 +86,7 @@ struct Retained {
 }
 
 impl Shared {
-    /// Of the keys that start with `prefix`.
+    /// For the keys that start with `prefix`.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         prefix: &str,
@@ -152,8 +152,8 @@ impl Shared {
         }
     }
 
-    /// Asks the store where it is and waits until the cache knows everything up to there. Who is not patient can ask the
-    /// store, and does not wait for an event that cannot be read.
+    /// Asks the store for its revision and waits until the cache has reached it. A caller that is not `patient` can
+    /// read the store itself, and does not wait for an unreadable event.
     pub(crate) async fn barrier(&self, deadline: Instant, patient: bool) -> Result<Revision, CacheError> {
         let begun = std::time::Instant::now();
         let reached = self.reach(deadline, patient).await;
@@ -176,7 +176,7 @@ impl Shared {
                 Ok(Ok(barrier)) => barrier,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "the store did not tell its revision");
-                    // The follower will see the same and begin anew.
+                    // The follower will see the same and start over.
                     let pause = deadline.min(Instant::now() + Duration::from_millis(20));
                     let _ = timeout_at(pause, changed).await;
                     if Instant::now() >= deadline {
@@ -216,7 +216,7 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
-    /// The state was read anew at `revision`, which may lie before the old one when the store was restored.
+    /// The state was read again at `revision`, which may be before the old one when the store was restored.
     pub(crate) fn begin(&self, revision: Revision) {
         self.applied.store(revision.0, Ordering::Release);
         self.progress.store(revision.0, Ordering::Release);
@@ -227,7 +227,7 @@ impl Shared {
         self.initialized.load(Ordering::Acquire)
     }
 
-    /// Changes the state; whoever has a snapshot keeps it.
+    /// Changes the state; snapshots of it stay as they are.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock();
         if self.published.load().is_some() {
@@ -275,7 +275,7 @@ impl Shared {
         self.retained.lock().retain(|kept| kept.snapshot.revision() >= revision);
     }
 
-    /// Whether the store has forgotten the state.
+    /// Returns true if the store has forgotten the state.
     pub(crate) fn is_forgotten(&self, revision: Revision) -> bool {
         revision.0 < self.remembered.load(Ordering::Acquire)
     }
@@ -316,7 +316,7 @@ impl Shared {
         }
     }
 
-    /// Drops what nobody came for; returns whether there is anything left that time will take.
+    /// Drops unused indexes, snapshots and old events; returns true if there is anything left to drop later.
     pub(crate) fn upkeep(&self) -> bool {
         let now = Instant::now();
         let indexes = {
@@ -337,7 +337,7 @@ impl Shared {
         hub.window.can_shrink() || hub.window.overhangs() || retained > 0 || indexes > 0
     }
 
-    /// Hands events to those who want them, and ends watchers that hold too much of what has passed.
+    /// Hands events to the watchers that select them, and ends watchers that hold too many dropped events.
     pub(crate) fn publish(&self, events: Vec<Event>) {
         let mut hub = self.hub.lock();
         hub.publish_all(events);
@@ -398,7 +398,7 @@ impl Shared {
         self.born.elapsed().as_secs()
     }
 
-    /// A list was slow for want of an index: makes it beside the road, one at a time.
+    /// Makes an index in the background, one at a time, since a list was slow without it.
     pub(crate) fn want_index(&self, property: Property) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Some(shared) = self.me.upgrade() else { return };
@@ -415,7 +415,7 @@ impl Shared {
     fn build_index(&self, property: Property) {
         let from = self.current();
         let mut index = Index::build(property, &from.objects, self.now());
-        // What changed meanwhile, once without the lock, and the little rest under it.
+        // Applies the changes made meanwhile: most of them without the lock, the few others under it.
         let then = self.current();
         catch_up(&mut index, &from.objects, &then.objects);
         self.change(|state| {

@@ -30,9 +30,9 @@ pub(crate) struct SnapshotInner {
     pub(crate) written: u64,
     /// Snapshots of different eras are not states of one past.
     pub(crate) era: u64,
-    /// Whom to tell that an index is missed.
+    /// The cache to notify when an index is missed.
     pub(crate) owner: Weak<Shared>,
-    /// How many objects remained from a place on: the pages of a list ask for it again and again.
+    /// The numbers of objects from a path on: the pages of a list ask for them again and again.
     pub(crate) counts: Mutex<Vec<Count>>,
 }
 
@@ -43,9 +43,9 @@ pub(crate) struct Count {
     remaining: usize,
 }
 
-/// From here on a list is worth an index.
+/// The number of scanned objects from which a list is worth an index.
 const LARGE_SCAN: usize = 2_000;
-/// A list that wants more than one object in this many scans.
+/// A list that selects more than one object in this many does well with scans.
 const SELECTIVE: usize = 8;
 const MAX_COUNTS: usize = 16;
 
@@ -78,7 +78,7 @@ impl Snapshot {
         self.iter_counted(selection, start, None)
     }
 
-    /// The same, and counts what is looked at.
+    /// The same, and counts the objects looked at.
     fn iter_counted<'a>(
         &'a self,
         selection: &'a Selection,
@@ -122,7 +122,7 @@ impl Snapshot {
         Box::new(Scan { range, snapshot: &self.inner, selection, counted: seen, seen: 0, matched: 0 })
     }
 
-    /// Which index a list of the selection is read from: `f:` and a field, `l` for labels, empty for none.
+    /// Returns the index that a list of the selection is read from: `f:` and a field, `l` for labels, empty for none.
     pub fn index(&self, selection: &Selection, fields: &[Text]) -> Text {
         let (first, end) = bounds(selection.namespace(), "");
         match self.inner.useful_index(selection, &first, &end).map(|(index, _)| index.property()) {
@@ -139,7 +139,7 @@ impl Snapshot {
         Cursor { snapshot: self.clone(), selection, next: Some(start.to_owned()), seen: 0 }
     }
 
-    /// How many objects there are from `start` on, in one namespace or in all. Asked page after page it costs a page.
+    /// Returns the number of objects from `start` on, in one namespace or all. Asked page after page it costs a page.
     pub fn remaining(&self, namespace: Option<&str>, start: &str) -> usize {
         let (first, end) = bounds(namespace, start);
         if first.is_empty() && end.is_empty() {
@@ -203,7 +203,7 @@ impl SnapshotInner {
         best.map(|(index, value, _)| (index, value))
     }
 
-    /// Asks for an index that a scan would have liked to have.
+    /// Asks for the index that a scan lacked.
     fn miss_index(&self, selection: &Selection) {
         let has = |property: &Property| self.indexes.iter().any(|index| index.property() == property);
         let missed = selection.equalities().map(|(property, _)| property).find(|property| !has(property));
@@ -213,7 +213,7 @@ impl SnapshotInner {
     }
 }
 
-/// Looks at every object, and at the end knows whether that was a waste.
+/// Looks at every object, and asks for an index at the end if few of them matched.
 struct Scan<'a, I> {
     range: I,
     snapshot: &'a SnapshotInner,
@@ -254,7 +254,7 @@ impl<I> Drop for Scan<'_, I> {
 pub struct Cursor {
     snapshot: Snapshot,
     selection: Arc<Selection>,
-    /// Where to go on; `None` at the end.
+    /// The path to go on from; `None` at the end.
     next: Option<String>,
     seen: usize,
 }
@@ -281,7 +281,7 @@ impl Cursor {
         &self.snapshot
     }
 
-    /// How many objects were looked at so far.
+    /// Returns the number of objects looked at so far.
     pub fn seen(&self) -> usize {
         self.seen
     }

@@ -20,16 +20,16 @@ pub(crate) struct State {
     pub(crate) changed: Revision,
     /// About how much memory the objects take.
     pub(crate) bytes: usize,
-    /// Of their stored forms alone.
+    /// The bytes of their stored forms alone.
     pub(crate) value_bytes: usize,
-    /// Counts the times when everything was read anew and what had been before may have been of another past.
+    /// Counts the times when everything was read again and the state before may have been of another past.
     pub(crate) era: u64,
     /// Bytes written since the beginning: how much an old snapshot may hold on to.
     pub(crate) written: u64,
 }
 
 impl State {
-    /// Puts or deletes one object and tells what was there before.
+    /// Puts or deletes one object and returns the previous one.
     pub(crate) fn apply(&mut self, path: &str, new: Option<Arc<Entry>>, revision: Revision) -> Option<Arc<Entry>> {
         self.changed = self.changed.max(revision);
         let old = match &new {
@@ -53,7 +53,7 @@ impl State {
         old
     }
 
-    /// Replaces everything. Indexes are dropped and made anew when they are missed.
+    /// Replaces everything. Indexes are dropped, and made again when they are missed.
     pub(crate) fn replace(&mut self, objects: Objects, revision: Revision) {
         self.bytes = objects.values().map(|entry| entry.size()).sum();
         self.value_bytes = objects.values().map(|entry| entry.value().len()).sum();

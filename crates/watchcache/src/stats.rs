@@ -1,4 +1,4 @@
-//! What a cache tells of itself.
+//! Statistics of a cache.
 
 use std::sync::atomic::AtomicU64;
 
@@ -16,21 +16,21 @@ pub struct CacheStats {
     pub window_bytes: usize,
     pub indexes: usize,
     pub retained_snapshots: usize,
-    /// How much of `bytes` are the objects' stored forms.
+    /// The part of `bytes` that the objects' stored forms take.
     pub value_bytes: usize,
-    /// How many events the window holds at most.
+    /// The maximum number of events in the window.
     pub capacity: usize,
-    /// How often the range was read as a whole, and how many objects that brought.
+    /// The number of times that the whole range was read, and the number of objects that this brought.
     pub initializations: u64,
     pub initial_events: u64,
-    /// What watchers were told before they had caught up.
+    /// Items that were sent to watchers before they had caught up.
     pub told_initially: u64,
     /// Events that came from the store, and those of them that were handed to the watchers.
     pub events_received: u64,
     pub events_dispatched: u64,
     /// Watchers that did not keep up.
     pub terminated: u64,
-    /// How often a value turned out to be no object.
+    /// The number of values that turned out to be no object.
     pub undecodable: u64,
 }
 

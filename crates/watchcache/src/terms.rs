@@ -1,5 +1,5 @@
-//! The terms of a selector, brought together by what they are about, so that looking at an object costs as much as the
-//! object has labels and fields, however many terms there are.
+//! The terms of a selector, combined by key or field, so that matching an object costs as much as the object has labels
+//! and fields, however many terms there are.
 
 use binnacle_meta::{LabelSelector, Operator, Text};
 
@@ -13,11 +13,11 @@ const FEW: usize = 8;
 pub(crate) struct LabelTerms {
     /// Sorted.
     keys: Vec<KeyTerms>,
-    /// How many of the keys an object must have.
+    /// The number of keys that an object must have.
     needed: usize,
 }
 
-/// What the requirements on one key come to together.
+/// All requirements on one key, combined.
 #[derive(Debug, PartialEq, Eq)]
 struct KeyTerms {
     key: Text,
@@ -132,11 +132,11 @@ mod tests {
     use crate::attrs::Meta;
 
     thread_local! {
-        /// How many texts this thread has compared.
+        /// The number of texts that this thread has compared.
         pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Many terms select what they select one by one.
+    /// Combined terms select the same as single ones.
     #[test]
     fn together_and_one_by_one() {
         let padding: String = (0..FEW).map(|n| format!(",pad{n}!=x")).collect();
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// An object is looked at once for each of its labels, and each look-up halves what is left.
+    /// An object costs one look-up for each of its labels, and each look-up halves the keys that remain.
     #[test]
     fn work_does_not_grow_with_the_terms() {
         let labels = ["a", "key0512", "key1023", "z"].map(|key| (Text::from(key), Text::from("v")));
@@ -185,7 +185,7 @@ mod tests {
         assert!(LabelSelector::parse(&vec!["a!=x"; 1025].join(",")).is_err(), "more are refused");
     }
 
-    /// What is kept and looked at does not grow with the terms on one key.
+    /// Neither memory nor comparisons grow with the number of terms on one key.
     #[test]
     fn terms_on_one_key_are_one() {
         let text = (0..1000).map(|n| format!("a!=v{n}")).collect::<Vec<_>>().join(",");

@@ -14,7 +14,7 @@ use crate::selection::Selection;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 
-/// Where a watch begins.
+/// The beginning of a watch.
 #[derive(Clone, Debug)]
 pub enum Start {
     /// With the first event after this revision.
@@ -24,7 +24,7 @@ pub enum Start {
     /// With the selected objects of a snapshot as ADDED, then the events after it.
     Snapshot {
         snapshot: Snapshot,
-        /// Whether [`WatchItem::InitialEventsEnd`] stands between the two.
+        /// True when [`WatchItem::InitialEventsEnd`] stands between the two.
         mark_end: bool,
     },
 }
@@ -34,19 +34,19 @@ pub enum Start {
 pub struct Watcher {
     shared: Arc<Shared>,
     mailbox: Arc<Mailbox>,
-    /// The state that it began with has not been told yet.
+    /// True until the state that it began with has been sent.
     beginning: bool,
-    /// Whether it has not reached the present since it began.
+    /// True until it has reached the present.
     catching_up: bool,
     /// The newest revision handed out, or the one that the watch began after.
     delivered: Revision,
 }
 
-/// How many events a reader copies out of the window under the hub's lock.
+/// The number of events that a reader copies out of the window under the hub's lock.
 const WINDOW_READ: usize = 256;
-/// A batch ends once what it keeps alive is this much, so that a reader that stops holds no more.
+/// The memory that a batch keeps alive at which it ends, so that a reader that stops holds no more.
 const BATCH_BYTES: usize = 256 << 10;
-/// How many objects of the initial state are taken before their sizes are looked at.
+/// The number of objects of the initial state that are taken before their sizes are added up.
 const INITIAL_READ: usize = 16;
 
 impl Watcher {
@@ -77,8 +77,8 @@ impl Watcher {
         Ok(Self { shared, mailbox, beginning, catching_up, delivered: from })
     }
 
-    /// Waits until there is something to deliver and appends up to `max` items to `out`. What comes after an error is
-    /// the same error. Dropping the future loses nothing.
+    /// Waits until there is something to deliver and appends up to `max` items to `out`. After an error the same error
+    /// comes again. Dropping the future loses nothing.
     pub async fn next_batch(&mut self, max: usize, out: &mut Vec<WatchItem>) -> Result<(), WatchError> {
         poll_fn(|cx| self.poll_batch(cx, max, out)).await
     }
@@ -141,9 +141,9 @@ impl Watcher {
         }
     }
 
-    /// The revision up to which the watcher has been told everything: what a bookmark may carry.
+    /// The revision up to which the watcher has got everything, which a bookmark may carry.
     pub fn progress(&self) -> Revision {
-        // Read first: what it promises has been put into the mailbox before.
+        // Read first: the events up to it are in the mailbox already.
         let known = self.shared.progress();
         if self.beginning {
             return Revision(0);
@@ -170,7 +170,7 @@ impl Watcher {
 
     fn read_initial(&mut self, max: usize, out: &mut Vec<WatchItem>) {
         let mut initial = self.mailbox.initial.lock();
-        // Taken away where it held on to too much; the mailbox says so.
+        // It may have been taken away since it held too much memory; the watch has ended then.
         let Some(Initial { cursor, mark_end }) = &mut *initial else {
             self.beginning = false;
             return;

@@ -10,41 +10,41 @@ use tokio::time::Instant;
 use crate::backlog::Backlog;
 use crate::entry::Event;
 
-/// How much of the past is kept.
+/// Bounds on the past that is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLimits {
-    /// So many events are kept however old they are, where their size allows it.
+    /// The number of events that are kept however old they are, where their size allows it.
     pub min_events: usize,
-    /// No more than these are kept.
+    /// The maximum number of events.
     pub max_events: usize,
     /// Events are kept at least this long, within the two bounds around this one.
     pub freshness: Duration,
-    /// Nor do events that make up more memory than this stay, but for the newest.
+    /// The maximum memory of events, but for the newest.
     pub max_bytes: usize,
 }
 
 impl Default for WindowLimits {
-    /// kube-apiserver's numbers; what falls out early by size can still be read from the store's history.
+    /// kube-apiserver's numbers; events dropped early for their size can still be read from the store's history.
     fn default() -> Self {
         Self { min_events: 100, max_events: 100 * 1024, freshness: Duration::from_secs(75), max_bytes: 64 << 20 }
     }
 }
 
-/// A row of events without a gap. Every event has a number, its place in the row since the cache began.
+/// A sequence of events without a gap. Every event has a number, its place since the cache began.
 #[derive(Debug)]
 pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
     first: u64,
-    /// Every event after this revision is here.
+    /// The revision after which every event is here.
     floor: Revision,
     bytes: usize,
     limits: WindowLimits,
-    /// Told of dropped events that watchers still hold.
+    /// Counts dropped events that watchers still hold.
     backlog: Arc<Backlog>,
     overhangs: bool,
 }
 
-/// Numbers begin high, so that there is room for what is put in front.
+/// The first number, high enough to leave room for events that are put in front.
 const FIRST: u64 = 1 << 62;
 
 impl Window {
@@ -95,18 +95,18 @@ impl Window {
         self.floor = floor;
     }
 
-    /// How many events there may be.
+    /// The maximum number of events.
     pub(crate) fn capacity(&self) -> usize {
         self.limits.max_events
     }
 
-    /// How many events, and of how many bytes, may be put in front.
+    /// The number of events, and of bytes, that may be put in front.
     pub(crate) fn room(&self) -> (usize, usize) {
         let events = self.limits.max_events.saturating_sub(self.events.len());
         (events, self.limits.max_bytes.saturating_sub(self.bytes))
     }
 
-    /// Drops what is old or too much.
+    /// Drops events that are too old or beyond the limits.
     pub(crate) fn trim(&mut self, now: Instant) {
         while let Some(oldest) = self.events.front() {
             let stale = now.saturating_duration_since(oldest.at) > self.limits.freshness;
@@ -122,7 +122,7 @@ impl Window {
             let dropped = self.events.pop_front();
             self.account(dropped);
         }
-        // What a burst needed is given back.
+        // Gives back the memory of a burst.
         if self.events.capacity() > 1024 && self.events.capacity() > 4 * self.events.len() {
             self.events.shrink_to(2 * self.events.len());
         }
@@ -196,7 +196,7 @@ impl Window {
         self.bytes
     }
 
-    /// Whether time alone will drop events.
+    /// Returns true if time alone will drop events.
     pub(crate) fn can_shrink(&self) -> bool {
         self.events.len() > self.limits.min_events
     }

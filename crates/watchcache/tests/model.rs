@@ -39,7 +39,7 @@ fn random_interest(dice: &mut Dice) -> Interest {
     interest(namespace, labels, fields)
 }
 
-/// Says from the text alone whether an object is wanted, so that the cache's own matching is not its own judge.
+/// Decides from the text alone whether an object is selected, so that the cache's own matching is not its own judge.
 fn wants(interest: &Interest, path: &str, value: &str) -> bool {
     let (namespace, name) = path.split_once('/').unwrap();
     let mut parts = value.split('|');
@@ -177,7 +177,7 @@ async fn run(seed: u64) {
     }
 }
 
-/// Clients with hardly any window: each lists, watches, and begins anew when it is told that it is too late.
+/// Clients with hardly any window: each lists, watches, and starts over when its revision is too old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_is_ended_lists_again_and_misses_nothing() {
     let store = Faulty::new();
@@ -224,7 +224,7 @@ async fn whoever_is_ended_lists_again_and_misses_nothing() {
                         () = tokio::time::sleep(Duration::from_millis(5)) => {}
                     }
                 };
-                // What was told until the end is true in any case.
+                // The items sent until the end are right in any case.
                 let told: Vec<Seen> = items.iter().filter_map(seen).collect();
                 let until = told.iter().map(|seen| seen.revision).max().unwrap_or(0).max(from.0);
                 let all = history(&store.inner, Revision(until)).await;

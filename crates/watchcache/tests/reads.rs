@@ -48,7 +48,7 @@ async fn states_of_the_past() {
     // As far back as watches may begin, and no further.
     assert!(found > stats.window_events, "{found} states of {} events", stats.window_events);
     assert!(cache.rewound(past[0].0, usize::MAX, soon()).await.is_none());
-    // Not where that takes too long, nor what the store has forgotten.
+    // States that take too long are not made, nor those that the store has forgotten.
     let (middle, last) = (past[300].0, past[399].0);
     cache.forget_before(middle);
     assert!(cache.rewound(past[299].0, usize::MAX, soon()).await.is_none());
@@ -162,7 +162,7 @@ async fn revisions() {
     let then = cache.snapshot_at(first).unwrap();
     assert_eq!((then.revision(), then.get("a/one").map(|entry| entry.revision())), (first, Some(first)));
     assert!(cache.snapshot_at(Revision(first.0 - 1)).is_none());
-    // What the store forgets, the cache gives up: kept states, and what the present one stands for as well.
+    // The cache gives up what the store forgets: kept states, and revisions that the present state stands for.
     cache.forget_before(second);
     assert!(cache.snapshot_at(first).is_none());
     let later = put(&*store, "/registry/elsewhere", "2").await;
@@ -303,7 +303,7 @@ async fn an_object_that_cannot_be_read_is_not_passed_over() {
         assert!(cache.is_unreadable() && cache.is_lost());
         put(&*store, "a/bad", "app=web||").await;
         assert_eq!(names(&cache).await, ["a/bad", "a/good"]);
-        // As a change: what was there before it is at hand for a while, and consistent reads are told.
+        // As a change: the old state is served for a while, and consistent reads get an error.
         store.txn(ruin()).await.unwrap();
         while !cache.is_unreadable() {
             tokio::task::yield_now().await;

@@ -126,7 +126,7 @@ async fn nothing_of_another_past_is_shown() {
         assert_eq!(revision, last, "{more} more");
         let values: Vec<_> = objects.iter().map(|(path, (_, value))| (path.as_str(), value.as_str())).collect();
         assert_eq!(values, [("a/one", "||new"), ("a/same", "||1"), ("a/two", "||2")], "{more} more");
-        // Somebody who began before would keep what he has read for the next page.
+        // A reader that began before would keep its snapshot for the next page.
         cache.retain(&snapshot);
         for revision in changed.0..last.0 {
             let past = [cache.snapshot_at(Revision(revision)), cache.rewound(Revision(revision), 100, soon()).await];

@@ -1,4 +1,4 @@
-//! Watches: where they begin, what they see, how they end.
+//! Watches: their beginnings, their events, their ends.
 
 mod support;
 
@@ -100,7 +100,7 @@ async fn beginnings() {
     assert_eq!(want.to_string(), format!("too old resource version: {} ({})", first.0 - 1, first.0));
 }
 
-/// A server that starts again has an empty window, and clients come back with what they saw last.
+/// A server that starts again has an empty window, and clients come back with the revision that they saw last.
 #[tokio::test]
 async fn watches_begin_before_the_cache_did() {
     for max_events in [1_000, 20] {
@@ -135,7 +135,7 @@ async fn watches_begin_before_the_cache_did() {
             }
         }
         assert!(cache.stats().window_events <= max_events);
-        // The empty store is no state that anybody was told of.
+        // No client got the state of the empty store.
         let selection = cache.selection(Interest::default());
         let nothing = cache.subscribe(selection, Start::After(Revision(1)), soon()).await;
         assert!(matches!(nothing, Err(WatchError::Expired { .. })));
@@ -364,7 +364,7 @@ async fn put_large(store: &Faulty, path: &str, times: usize) -> binnacle_store::
     last
 }
 
-/// Reads what a watch still has until it ends.
+/// Reads the rest of a watch until it ends.
 async fn drain(watcher: &mut binnacle_watchcache::Watcher) -> (usize, WatchError) {
     let mut read = 0;
     loop {
@@ -394,7 +394,7 @@ async fn a_mailbox_is_bounded_in_bytes() {
     assert!(read <= 10 * MEGABYTE, "{read} bytes waited for a watcher that does not read");
 }
 
-/// What all mailboxes hold beyond the window is bounded together; whoever reads is not ended.
+/// The memory that all mailboxes hold beyond the window has one bound; a watcher that reads is not ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_mailboxes_together_are_bounded_in_bytes() {
     let limits = WindowLimits { min_events: 1, max_bytes: MEGABYTE, ..WindowLimits::default() };
@@ -449,7 +449,7 @@ async fn an_initial_state_that_nobody_reads_is_let_go() {
     assert!(matches!(ended, WatchError::Expired { .. }), "{ended:?}");
 }
 
-/// A follower that panics is begun again: the cache goes on, and watches are told of the gap.
+/// A follower that panics is restarted: the cache goes on, and watches end because of the gap.
 #[tokio::test]
 async fn a_follower_that_panics_is_begun_again() {
     let (store, cache) = setup(WindowLimits::default());

@@ -2,6 +2,8 @@
 
 mod compare;
 mod dependencies;
+mod dist;
+mod envtest;
 mod import_api;
 mod mutants;
 mod release;
@@ -17,6 +19,8 @@ fn main() -> ExitCode {
         .arg_required_else_help(true)
         .subcommand(compare::command())
         .subcommand(dependencies::command())
+        .subcommand(dist::command())
+        .subcommand(envtest::command())
         .subcommand(import_api::command())
         .subcommand(mutants::command())
         .subcommand(release::command())
@@ -24,6 +28,8 @@ fn main() -> ExitCode {
     let outcome = match matches.subcommand() {
         Some(("compare", matches)) => compare::run(matches),
         Some(("dependencies", _)) => dependencies::run(),
+        Some(("dist", matches)) => dist::run(matches),
+        Some(("envtest", matches)) => envtest::run(matches),
         Some(("import-api", matches)) => import_api::run(matches),
         Some(("mutants", matches)) => mutants::run(matches),
         Some(("release", matches)) => release::run(matches),

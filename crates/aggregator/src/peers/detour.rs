@@ -1,4 +1,4 @@
-//! Requests for what another server of the cluster has.
+//! Requests for resources that another server of the cluster has.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::proxy::error_text;
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 impl Detour for Peers {
-    /// A request that comes from another server is answered here, whatever becomes of it.
+    /// A request that another server has handed on is always answered here.
     fn takes(&self, request: &Request) -> bool {
         self.lacks(&request.info)
             && request.headers.get(PEER_PROXIED).is_none_or(|value| value != "true")

@@ -1,12 +1,10 @@
-//! The built-in APIs with what stands behind them.
+//! The built-in APIs and their implementation.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use binnacle_admission::{
-    Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, Options as AdmissionOptions, ResourceLookup,
-};
+use binnacle_admission::{Chain as AdmissionChain, Lookup, Metrics as AdmissionMetrics, PluginOptions, ResourceLookup};
 use binnacle_aggregator::Aggregator;
 use binnacle_authn::Authenticator;
 use binnacle_authz::Authorizer;
@@ -33,10 +31,10 @@ use crate::authentication;
 use crate::authorization::UnsafeDeletion;
 use crate::settings::{Settings, SettingsError};
 
-/// How many bytes of wire forms are kept beside the stored objects.
+/// The maximum bytes of wire forms that are kept beside the stored objects.
 const FORM_BUDGET: usize = 256 << 20;
 
-/// Who is calling, what they may do, and what that is decided by.
+/// Authentication, authorization and admission, and the sources of their decisions.
 pub(super) struct Access {
     pub(super) authenticator: Arc<dyn Authenticator>,
     pub(super) authorizer: Arc<dyn Authorizer>,
@@ -45,12 +43,12 @@ pub(super) struct Access {
     /// The PEM text of the authorities whose client certificates count.
     pub(super) client_ca: String,
     pub(super) request_header: Option<RequestHeader>,
-    pub(super) admission: AdmissionOptions,
+    pub(super) admission: PluginOptions,
     pub(super) admission_metrics: AdmissionMetrics,
     pub(super) admission_policies: AdmissionPolicies,
     pub(super) webhooks: AdmissionWebhooks,
     pub(super) conversions: ConversionMetrics,
-    /// Where services of the cluster are reached.
+    /// Finds the addresses of the cluster's services.
     pub(super) services: Arc<dyn ServiceResolver>,
     pub(super) aggregator: Aggregator,
     pub(super) availability: AvailabilityMetrics,
@@ -119,7 +117,7 @@ pub(super) fn built_in(
     Ok((api, control_plane, resources))
 }
 
-/// What is served: what the release has, the flags let through and the emulated version knows.
+/// Returns the APIs to serve: those of the release that the flags enable and the emulated version has.
 fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
     let served = config.served()?;
     Ok(binnacle_builtin::served(Releases::of(&config.generic.gates), |version, resource| {
@@ -127,7 +125,7 @@ fn served_apis(config: &Settings) -> Result<Served, SettingsError> {
     }))
 }
 
-/// What resources do beside the store, by group and kind.
+/// Returns the hooks of resources that do more than the store, by group and kind.
 fn hooks(
     resources: &Catalog,
     config: &binnacle_controlplane::Config,

@@ -1,4 +1,4 @@
-//! What the server shows of itself: its certificate, and files that tell clients how to reach it.
+//! Access to the server for clients: its certificate, and files that tell clients how to reach it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use crate::pki::{Clock, Files, Names, Pki};
 use crate::renewal::Own;
 use crate::settings::Settings;
 
-/// What the server shows of itself, and how clients reach it.
+/// The server's certificate, and the ways in which clients reach it.
 pub(super) struct ClientAccess {
     pub(super) tls: DefaultCertificate,
-    /// Whose client certificates are accepted.
+    /// The authorities whose client certificates are accepted.
     pub(super) clients: Bundle,
     /// The command that begins every example.
     pub(super) kubectl: String,
@@ -27,14 +27,14 @@ pub(super) struct ClientAccess {
     pub(super) controllers: String,
     /// The server's own key for service account tokens, as PEM.
     pub(super) service_account: String,
-    /// Where the file for kubectl is when there is no data directory; it goes away with the server.
+    /// The temporary directory of kubectl's file when there is no data directory; it goes away with the server.
     pub(super) place: Option<DataDir>,
-    /// What is renewed while the server runs.
+    /// The certificates and files that are renewed while the server runs.
     pub(super) own: Own,
 }
 
 impl ClientAccess {
-    /// Takes what was named, makes the rest, and writes the file that kubectl needs.
+    /// Takes the named files, makes the others, and writes the file that kubectl needs.
     pub(super) fn prepare(
         named_tls: Option<(DefaultCertificate, String)>,
         named_clients: Option<Bundle>,
@@ -53,7 +53,7 @@ impl ClientAccess {
         let files = Files::new(directory, durability);
         let pki = Pki::open(&files, &names, clock())?;
         let given = config.serving.tls_files.is_some();
-        // What an earlier start put into `--cert-dir` is the server's own, and renewed like it.
+        // A certificate that an earlier start put into `--cert-dir` is the server's own, and renewed like it.
         let named_tls = named_tls.filter(|(_, text)| given || !pki.has_signed(text));
         let (tls, foreign) = match named_tls {
             Some((files, text)) => (files, Some(text)),
@@ -80,7 +80,7 @@ impl ClientAccess {
         let own_key = files.path("sa.key");
         let accounts = &config.authentication.service_accounts;
         let signing = match accounts.signing_endpoint {
-            // Nobody has the key but the signer.
+            // Only the signer has the key.
             Some(_) => String::new(),
             None => {
                 let key = accounts.signing_key_file.as_deref().unwrap_or(&own_key);
@@ -116,9 +116,9 @@ impl ClientAccess {
 pub(crate) struct Told {
     url: String,
     shape: Shape,
-    /// A serving certificate that is not the server's own: clients trust just that.
+    /// A serving certificate that is not the server's own: clients trust only that.
     foreign: Option<Foreign>,
-    /// Where the operator wants a copy of the serving certificate.
+    /// The directory in which the operator wants a copy of the serving certificate.
     cert_dir: Option<PathBuf>,
     durability: Durability,
 }
@@ -129,11 +129,11 @@ struct Foreign {
     text: String,
 }
 
-/// What clients get.
+/// The kind of file that clients get.
 enum Shape {
     /// All that kubectl needs.
     Kubeconfig(PathBuf),
-    /// Whom to trust: who they are, they know themselves.
+    /// The authority to trust; clients have credentials of their own.
     Authority(PathBuf),
 }
 
@@ -143,7 +143,7 @@ impl Told {
         matches!(self.shape, Shape::Kubeconfig(_))
     }
 
-    /// True when somebody else replaces the certificate that clients trust.
+    /// True when the operator replaces the certificate that clients trust.
     pub(crate) fn follows_others(&self) -> bool {
         self.foreign.is_some()
     }
@@ -196,7 +196,7 @@ fn warn_of_open_keys(config: &Settings) {
     serving.map(|files| files.key.as_path()).chain(etcd).chain(signing).for_each(warn_if_open);
 }
 
-/// Where `--cert-dir` has the serving certificate.
+/// Returns the files in which `--cert-dir` has the serving certificate.
 pub(super) fn serving_pair(directory: &Path) -> CertificateFiles {
     CertificateFiles { certificate: directory.join("apiserver.crt"), key: directory.join("apiserver.key") }
 }

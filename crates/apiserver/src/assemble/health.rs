@@ -17,7 +17,7 @@ use crate::settings::Storage;
 use crate::stores::Stores;
 use crate::upkeep::Upkeep;
 
-/// What is looked at.
+/// The parts of the server that health checks look at.
 pub(super) struct Checked<'a> {
     pub(super) features: &'a Features,
     pub(super) stores: &'a Stores,
@@ -28,9 +28,9 @@ pub(super) struct Checked<'a> {
     pub(super) fairness: Option<&'a Arc<FlowControl>>,
     pub(super) upkeep: &'a Upkeep,
     pub(super) lost: &'a Lost,
-    /// What is done at the start.
+    /// The steps that are done at the start.
     pub(super) steps: Vec<&'a Step>,
-    /// Until then `/livez` takes what is done at the start for done.
+    /// The time until which `/livez` takes steps of the start for done.
     pub(super) livez_grace: Option<Instant>,
     pub(super) terminating: Shutdown,
 }
@@ -50,7 +50,7 @@ impl Checked<'_> {
         self.started(health).ready(Arc::new(ShutdownCheck(self.terminating.clone()))).in_order(&ORDER)
     }
 
-    /// False for steps of what is switched off.
+    /// False for steps of disabled features.
     fn lists(&self, step: &Step) -> bool {
         match step.name() {
             "priority-and-fairness-config-consumer" => self.fairness.is_some(),
@@ -70,7 +70,7 @@ impl Checked<'_> {
         }
     }
 
-    /// What tells by itself that it was begun.
+    /// Adds the checks of parts that know by themselves whether they have begun.
     fn started(&self, health: Health) -> Health {
         let (hooks, policies) = (self.access.webhooks.sources(), self.access.admission_policies.policies.clone());
         let initialized = move || policies.are_read() && hooks.iter().all(|hooks| hooks.are_read());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_admission_manifests::{Directory, Followed, LoadError, Loaded, Manifests, Metrics, StoredTypes};
 use binnacle_admission_policies::Policies;
-use binnacle_admission_webhooks::{Kind, Webhooks};
+use binnacle_admission_webhooks::{WebhookKind, Webhooks};
 use binnacle_builtin::Releases;
 use binnacle_features::Features;
 use binnacle_request::Shutdown;
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use super::{StartFailure, not_registered};
 use crate::identity::identity;
 
-/// The directories that plugins were told, in force and followed.
+/// The manifest directories of admission plugins, in force and followed.
 pub(super) struct AdmissionManifests(Vec<Followed>);
 
 impl AdmissionManifests {
@@ -49,6 +49,15 @@ impl AdmissionManifests {
     }
 }
 
+/// Reads the directories and puts nothing in force.
+pub(super) fn check(named: &[(&'static str, PathBuf)], features: &Arc<Features>) -> Result<(), StartFailure> {
+    for (plugin, path) in named {
+        let Some(sort) = Manifests::ALL.into_iter().find(|sort| sort.plugin() == *plugin) else { continue };
+        Directory { sort, path: path.clone() }.load(&types(features))?;
+    }
+    Ok(())
+}
+
 /// The kinds of manifests, whether the group is served or not.
 fn types(features: &Arc<Features>) -> StoredTypes {
     let of_admission = |description: &&Arc<ResourceDescription>| {
@@ -69,10 +78,10 @@ fn put_in_force(
     webhooks: &[Arc<Webhooks>],
     policies: &Arc<Policies>,
 ) -> impl Fn(&Loaded) + Send + Sync + 'static {
-    let of = |kind: Kind| webhooks.iter().find(|webhooks| webhooks.kind() == kind).cloned();
+    let of = |kind: WebhookKind| webhooks.iter().find(|webhooks| webhooks.kind() == kind).cloned();
     let webhooks = match sort {
-        Manifests::MutatingWebhooks => of(Kind::Mutating),
-        Manifests::ValidatingWebhooks => of(Kind::Validating),
+        Manifests::MutatingWebhooks => of(WebhookKind::Mutating),
+        Manifests::ValidatingWebhooks => of(WebhookKind::Validating),
         Manifests::MutatingPolicies | Manifests::ValidatingPolicies => None,
     };
     let policies = policies.clone();

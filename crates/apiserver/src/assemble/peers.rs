@@ -1,4 +1,4 @@
-//! The way to other servers of the same cluster, where `--peer-ca-file` says whom to believe.
+//! The way to other servers of the same cluster, whose authority is in `--peer-ca-file`.
 
 use std::sync::Arc;
 

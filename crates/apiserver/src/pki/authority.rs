@@ -8,12 +8,12 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::{Files, Pair, PkiError, making, own_id, validity};
 
-/// How long before the end of the newest authority the next one joins it: longer than any certificate that it signs,
-/// so that everybody who is given a certificate in that time is told of both.
+/// The time before the newest authority's end at which the next one joins it: longer than the life of any certificate
+/// that it signs, so that everybody who is given a certificate in that time is told of both.
 const OVERLAP: Duration = Duration::days(400);
-/// Clocks differ: so long before its end an authority signs no more.
+/// The time before its end at which an authority ceases to sign, since clocks differ.
 const SKEW: Duration = Duration::hours(1);
-/// A clock that runs wild makes no more than these.
+/// The maximum number of authorities, even if a clock runs wild.
 const MOST: usize = 16;
 
 /// All authorities of a directory, the oldest first, never none: `ca.crt`, `ca-2.crt` and so on.
@@ -25,18 +25,18 @@ pub(super) struct Authority {
     der: CertificateDer<'static>,
     pub(super) begins: OffsetDateTime,
     pub(super) ends: OffsetDateTime,
-    /// By what the certificates that it signed name it.
+    /// The key identifier by which its certificates name it.
     pub(super) id: Option<Vec<u8>>,
 }
 
 impl Authorities {
-    /// Reads what is there, makes the first one, and a successor when it is time.
+    /// Reads the authorities, makes the first one if there is none, and a successor when it is time.
     pub(super) fn open(files: &Files, now: OffsetDateTime) -> Result<Self, PkiError> {
         let mut all = Vec::new();
         for n in 1..=MOST {
             match read(files, n)? {
                 Some(authority) => all.push(authority),
-                // A certificate is written after its key: it was removed by somebody who wants a new one.
+                // A certificate is written after its key: it is missing since somebody removed it to have a new one.
                 None if n == 1 => all.push(make(files, n, now)?),
                 None => break,
             }
@@ -72,7 +72,7 @@ impl Authorities {
         valid.or_else(|| self.0.iter().find(|authority| now < authority.usable_until())).unwrap_or(&self.0[0])
     }
 
-    /// When another one signs, or a successor has to be made.
+    /// Returns the time at which another authority signs, or a successor has to be made.
     pub(super) fn due(&self, now: OffsetDateTime) -> OffsetDateTime {
         let issuer = self.issuer(now);
         let turn = if issuer.begins > now { issuer.begins } else { issuer.usable_until() };

@@ -48,7 +48,7 @@ impl Files {
 }
 
 impl PairFiles {
-    /// What is there: nothing, or a certificate and the key that belongs to it.
+    /// Reads the files: nothing, or a certificate and the key that belongs to it.
     pub(super) fn read(&self) -> Result<Option<Pair>, PkiError> {
         let Some(certificate) = read(&self.certificate)? else { return Ok(None) };
         let Some(key) = read_key(&self.key)? else { return Ok(None) };
@@ -81,7 +81,7 @@ impl PairFiles {
     }
 
     pub(super) fn write(&self, pair: &Pair) -> Result<(), PkiError> {
-        // Before anything goes, it is known that there is room for both.
+        // Both are written under other names first, so that nothing is lost where there is no room.
         let [key, certificate] = [&self.key, &self.certificate].map(|path| {
             let mut next = path.clone().into_os_string();
             next.push(".next");
@@ -127,7 +127,7 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
     }
 }
 
-/// Reads a file that nobody else may read, and sees to that.
+/// Reads a key file and closes it to others.
 fn read_key(path: &Path) -> Result<Option<String>, PkiError> {
     let text = read(path)?;
     if text.is_some() {

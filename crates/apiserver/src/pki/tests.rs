@@ -1,4 +1,4 @@
-//! Certificates by the clock: what is kept, what is made, and who still trusts it.
+//! Certificates by the clock: the ones that are kept, those that are made, and clients that still trust them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn reused_and_made_anew() {
     assert_ne!(moved.serving, first.serving);
     assert!(first.has_signed(&moved.serving.certificate) && first.has_signed(&first.admin.certificate));
 
-    // Another authority, which somebody asks for by removing the first, signs everything anew.
+    // Another authority, made since somebody removed the first, signs all certificates again.
     fs::remove_file(place.files.path("ca.crt")).unwrap();
     let other = open([127, 0, 0, 1]);
     assert!(!first.has_signed(&other.serving.certificate) && !first.has_signed(&other.admin.certificate));
@@ -135,7 +135,7 @@ fn wrong_clocks_cost_nothing() {
         (right + Duration::days(3640), "at the authority's end"),
         (right + Duration::days(9000), "decades ahead"),
     ] {
-        // First wrong, then right: nothing is made anew, and everybody accepts it.
+        // First wrong, then right: nothing is made again, and everybody accepts it.
         let place = Place::new();
         let first = place.open(wrong);
         let then = place.open(right);
@@ -143,7 +143,7 @@ fn wrong_clocks_cost_nothing() {
         assert!(accepts(&first.bundle, &then, right), "{what}");
         assert_eq!(then.service_account, first.service_account);
 
-        // First right, then wrong, then right again: who trusts the first authority goes on.
+        // First right, then wrong, then right again: clients that trust the first authority go on.
         let place = Place::new();
         let first = place.open(right);
         let astray = place.open(wrong);
@@ -166,7 +166,7 @@ fn an_authority_near_its_end_is_joined_by_another() {
     assert_eq!(count(&place.open(day(3240)).bundle), 1);
     let old = place.open(day(3240));
 
-    // Both are trusted, and the server shows what those who know only the first one trust.
+    // Both are trusted, and the server's certificate is good for clients that know only the first one.
     let joined = place.open(day(3260));
     assert_eq!(count(&joined.bundle), 2);
     assert!(joined.bundle.starts_with(&first.bundle));
@@ -177,7 +177,7 @@ fn an_authority_near_its_end_is_joined_by_another() {
         assert!(accepts(&first.bundle, &pki, day(n)) && accepts(&joined.bundle, &pki, day(n)), "{n}");
         assert!(pki.due > day(n) && pki.due <= day(3650), "{n}: {}", pki.due);
     }
-    // After its end, the second one: whoever fetched the bundle in more than a year goes on.
+    // After its end, the second one: clients that fetched the bundle in more than a year go on.
     for n in [3650, 3651, 5000, 6800] {
         let pki = place.open(day(n));
         assert!(pki.bundle.starts_with(&joined.bundle));
@@ -187,7 +187,7 @@ fn an_authority_near_its_end_is_joined_by_another() {
     assert_eq!(count(&place.open(day(6600)).bundle), 3);
 }
 
-/// Renewed a month before their end, whoever looks at the right time.
+/// They are renewed a month before their end.
 #[test]
 fn certificates_are_renewed_before_they_end() {
     let place = Place::new();

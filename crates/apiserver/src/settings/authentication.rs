@@ -1,4 +1,4 @@
-//! How callers prove who they are.
+//! Settings of authentication.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use binnacle_jwt::Algorithm;
 #[derive(Clone, Debug)]
 pub struct Authentication {
     pub anonymous: bool,
-    /// Whether the command line says so, which the configuration file then must not.
+    /// True when the command line sets `anonymous`, which the configuration file then must not.
     pub anonymous_given: bool,
     pub api_audiences: Vec<String>,
     pub client_ca_file: Option<PathBuf>,
@@ -17,7 +17,7 @@ pub struct Authentication {
     pub bootstrap_tokens: bool,
     pub webhook: Option<Webhook>,
     pub issuers: Issuers,
-    /// When there are authorities for proxies.
+    /// Set when there are authorities for proxies.
     pub request_header: Option<RequestHeader>,
     pub service_accounts: ServiceAccounts,
 }
@@ -47,7 +47,7 @@ pub struct Webhook {
     pub cache_ttl: Duration,
 }
 
-/// Whose ID tokens are accepted.
+/// The source of the issuers whose ID tokens are accepted.
 #[derive(Clone, Debug)]
 pub enum Issuers {
     None,

@@ -17,16 +17,16 @@ pub struct Misc {
     pub leadership: Leadership,
     /// The files of `/var/log` are served.
     pub serves_logs: bool,
-    /// The most of a connection that was upgraded, each way.
+    /// The maximum rate of an upgraded connection, each way.
     pub connection_bytes_per_second: Option<NonZeroU64>,
     pub kubelet: binnacle_kubelet::Config,
     pub endpoint_reconciler: EndpointReconciler,
     pub service_routing: ServiceRouting,
-    /// Certificate and key by which servers of aggregated APIs know this one.
+    /// The client certificate and key for servers of aggregated APIs.
     pub proxy_client: Option<(PathBuf, PathBuf)>,
-    /// Where other servers of the cluster reach this one, if not where clients do.
+    /// The address at which other servers of the cluster reach this one, if not that of clients.
     pub peer_advertised: Option<SocketAddr>,
-    /// Who signs the certificates of the other servers of the cluster.
+    /// The file with the authority of the other servers of the cluster.
     pub peer_ca: Option<PathBuf>,
     /// The name of this machine, if not its own.
     pub hostname: Option<String>,

@@ -1,4 +1,4 @@
-//! Where the server listens and what it shows.
+//! Settings of the listener and its certificates.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Where objects are kept.
+//! Settings of the store.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use binnacle_registry::{MediaType, Uncached};
 
 #[derive(Clone, Debug)]
 pub struct Storage {
-    /// As it was given; none means the default place, or none at all when everything is ephemeral.
+    /// The directory as it was given; `None` means the default one, or none at all when everything is ephemeral.
     pub data_dir: Option<PathBuf>,
     pub ephemeral: bool,
     pub etcd: Option<Etcd>,
@@ -31,7 +31,7 @@ pub struct Storage {
     pub lease_reuse: Duration,
 }
 
-/// What is to be known of etcd.
+/// The settings of etcd.
 #[derive(Clone, Debug)]
 pub struct Etcd {
     pub servers: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Etcd {
     pub ca_file: Option<PathBuf>,
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
-    /// How all keys begin; ends with a slash.
+    /// The prefix of all keys; ends with a slash.
     pub root: String,
 }
 

@@ -1,5 +1,5 @@
-//! Claims that a token does not hold itself but says where to get: distributed claims (OpenID Connect Core, section 5.6.2).
-//! What is got is a token as well, whose issuer may be another, but whose audience, end and signature count all the same.
+//! Distributed claims, which a token only names the sources of (OpenID Connect Core, section 5.6.2). The response of a
+//! source is a token as well, perhaps of another issuer; its audience, expiry and signature are checked all the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use serde_json::{Map, Value};
 use super::verifier::{Verifier, untrusted_issuer};
 use crate::config::Issuer;
 
-/// How long all that is needed for one token may take.
+/// The time limit for all requests that one token needs.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What a source may send: as much as a token in a header could have been.
+/// The largest response of a source: as large as a token in a header can be.
 const MAX_TOKEN: usize = 1 << 20;
-/// Issuers of claims that are known at a time. They are named by what sources send, and usually there is one.
+/// The limit of known issuers of claims. They are named by the responses of sources, and usually there is one.
 const MAX_ISSUERS: usize = 32;
 
-/// Gets one claim of an issuer's tokens from where they say.
+/// Fetches one claim of an issuer's tokens from the source that they name.
 pub(super) struct Resolver {
     claim: String,
-    /// The issuer of the tokens; those of claims are trusted by the same authorities and meant for the same audiences.
+    /// The issuer of the tokens. Issuers of claims have the same authorities and audiences.
     issuer: Issuer,
     algorithms: Vec<Algorithm>,
     dialer: Option<Arc<Dialer>>,
@@ -49,7 +49,7 @@ impl Resolver {
         Ok(Self { claim, issuer, algorithms, dialer, client, verifiers: Mutex::default() })
     }
 
-    /// Adds the claim, if it is elsewhere.
+    /// Adds the claim, if the token names a source for it.
     pub(super) async fn expand(&self, claims: &mut Map<String, Value>) -> Result<(), String> {
         let Some(source) = self.source(claims)? else { return Ok(()) };
         let resolved = tokio::time::timeout(PATIENCE, self.resolve(&source)).await;
@@ -60,7 +60,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// Where the claim is, unless the token has it or says nothing of it.
+    /// Returns the source of the claim, unless the token has the claim itself or names no source for it.
     fn source(&self, claims: &Map<String, Value>) -> Result<Option<Source>, String> {
         if claims.contains_key(&self.claim) {
             return Ok(None);
@@ -77,7 +77,7 @@ impl Resolver {
             Some(_) => Err(format!("oidc: could not parse claim sources: {member} is no string")),
         };
         let (endpoint, access_token) = (text("endpoint")?, text("access_token")?);
-        // One that holds the claim itself, which nobody reads.
+        // A source without endpoint holds the claim itself, which is not read.
         Ok((!endpoint.is_empty()).then_some(Source { endpoint, access_token }))
     }
 
@@ -135,14 +135,14 @@ impl Resolver {
         String::from_utf8(answer.body.into()).map_err(|_| "could not decode distributed claim response".to_owned())
     }
 
-    /// Who judges the tokens of an issuer; `None` when there are too many issuers.
+    /// Returns the verifier for the tokens of an issuer; `None` when there are too many issuers.
     fn verifier(&self, issuer: &str) -> Option<Arc<Verifier>> {
         let mut verifiers = self.verifiers.lock();
         if let Some(known) = verifiers.get(issuer) {
             return Some(known.clone());
         }
         if verifiers.len() >= MAX_ISSUERS {
-            // Those that are none make room.
+            // Verifiers whose provider was not found make room.
             verifiers.retain(|_, verifier| verifier.is_found());
         }
         if verifiers.len() >= MAX_ISSUERS {

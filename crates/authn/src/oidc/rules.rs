@@ -25,9 +25,9 @@ pub(crate) struct Rules {
     pub(crate) username: Option<Expression>,
     pub(crate) groups: Option<Expression>,
     pub(crate) uid: Option<Expression>,
-    /// By the key that they make.
+    /// Keys of `extra` and their expressions.
     pub(crate) extra: Vec<(Text, Expression)>,
-    /// What must hold of the claims and of the user, each with what is said where it does not.
+    /// The rules for the claims and for the user, each with the message for when it is false.
     pub(crate) claims: Vec<(Expression, String)>,
     pub(crate) user: Vec<(Expression, String)>,
 }
@@ -47,7 +47,7 @@ impl Rules {
         one || !self.extra.is_empty() || !self.claims.is_empty()
     }
 
-    /// Whether nobody is named by an address that the provider may not have verified.
+    /// Returns true unless users are named by an email address and no expression checks that it is verified.
     pub(crate) fn check_of_email(&self) -> bool {
         let named_by_email = self.username.as_ref().is_some_and(|expression| expression.uses_email);
         let extra = self.extra.iter().map(|(_, expression)| expression);
@@ -57,17 +57,17 @@ impl Rules {
 }
 
 impl Expression {
-    /// Something made of claims. An error is what validation says.
+    /// Compiles an expression that maps claims. The error is a message of validation.
     pub(crate) fn of_claims(text: &str) -> Result<Self, String> {
         Self::compile(text, &OF_CLAIMS, false)
     }
 
-    /// Something that must hold of claims.
+    /// Compiles a validation rule for claims.
     pub(crate) fn rule_of_claims(text: &str) -> Result<Self, String> {
         Self::compile(text, &OF_CLAIMS, true)
     }
 
-    /// Something that must hold of a user.
+    /// Compiles a validation rule for a user.
     pub(crate) fn rule_of_user(text: &str) -> Result<Self, String> {
         Self::compile(text, &OF_USER, true)
     }
@@ -86,12 +86,12 @@ impl Expression {
         })
     }
 
-    /// The one text that it makes.
+    /// Evaluates to a string.
     pub(super) fn text(&self, claims: &Claims) -> Result<Option<String>, String> {
         self.evaluate(claims, |value| Ok(value.as_str().map(str::to_owned)))
     }
 
-    /// The texts that it makes: one, or a list of such. Empty ones are none.
+    /// Evaluates to strings: one, or a list of them. Empty ones are left out.
     pub(super) fn texts(&self, claims: &Claims) -> Result<Vec<Text>, String> {
         const NO_TEXTS: &str = "expression must return a string or a list of strings";
         let texts = self.evaluate(claims, |value| match value {
@@ -109,7 +109,7 @@ impl Expression {
         Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
     }
 
-    /// That it holds; `message` is what is said where it does not.
+    /// Returns an error with `message` unless the rule holds.
     pub(super) fn confirm(&self, about: &Claims, message: &str) -> Result<(), String> {
         match self.evaluate(about, |value| Ok(value.as_bool()))? {
             Some(true) => Ok(()),

@@ -1,4 +1,4 @@
-//! Whether a token is an issuer's, for us, and for now.
+//! Verification of a token's issuer, audience and times.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,22 +14,22 @@ use super::metrics::IssuerMetrics;
 use super::provider::Provider;
 use crate::config::Issuer;
 
-/// How far clocks may be apart for a token that is not valid yet.
+/// The difference of clocks that is tolerated for a token that is not valid yet.
 const LEEWAY: f64 = 300.0;
 /// The one issuer whose tokens may leave out the scheme.
 const GOOGLE: &str = "https://accounts.google.com";
 
-/// Judges the tokens of one issuer.
+/// Verifies the tokens of one issuer.
 pub(super) struct Verifier {
     algorithms: Vec<Algorithm>,
     audiences: Vec<String>,
     provider: Provider,
-    /// When the provider was looked for in vain.
+    /// The time of the last failed search for the provider.
     missed: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Verifier {
-    /// One that knows no keys until they are found.
+    /// A verifier without keys until they are found.
     pub(super) fn new(
         issuer: &Issuer,
         algorithms: Vec<Algorithm>,
@@ -44,7 +44,7 @@ impl Verifier {
         self.provider.is_found()
     }
 
-    /// Finds the provider's keys, however long it takes until it can be reached: it may run in this very cluster.
+    /// Finds the provider's keys, with retries until it can be reached: it may run in this very cluster.
     pub(super) async fn discover(&self) {
         while !self.provider.is_found() {
             match self.provider.find().await {
@@ -55,8 +55,8 @@ impl Verifier {
         }
     }
 
-    /// Finds the provider's keys for whoever needs them now. All who wait are served by one attempt, and a provider that
-    /// was not there is left alone for a while.
+    /// Finds the provider's keys for a token that needs them now. All waiting requests share one attempt, and after a
+    /// failure there is no other for [`RETRY`].
     pub(super) async fn discover_once(&self) -> bool {
         let mut missed = self.missed.lock().await;
         if self.is_found() {
@@ -74,8 +74,7 @@ impl Verifier {
         found.is_ok()
     }
 
-    /// Go looks at these in this order; what costs nothing comes before what does. `None` while the provider's
-    /// keys are not known.
+    /// Verifies a token, in Go's order: the signature last. `None` while the provider's keys are unknown.
     pub(super) async fn verify(&self, token: &Token<'_>) -> Option<Result<(), String>> {
         if let Err(why) = self.check(token) {
             return Some(Err(why));
@@ -117,7 +116,7 @@ impl Verifier {
     }
 }
 
-/// Who a token says that it is from.
+/// Returns the issuer that a token claims to be from.
 pub(super) fn untrusted_issuer<'a>(token: &'a Token<'_>) -> &'a str {
     let issuer = token.unverified()["iss"].as_str().unwrap_or_default();
     if GOOGLE.strip_prefix("https://") == Some(issuer) { GOOGLE } else { issuer }
@@ -125,7 +124,7 @@ pub(super) fn untrusted_issuer<'a>(token: &'a Token<'_>) -> &'a str {
 
 fn check_time(claims: &Value) -> Result<(), String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs_f64();
-    // A token without an end has ended long ago.
+    // A token without an expiry is expired.
     let expires = claims["exp"].as_f64().unwrap_or_default();
     if now > expires {
         return Err(format!("oidc: token is expired (Token Expiry: {expires})"));
@@ -136,7 +135,7 @@ fn check_time(claims: &Value) -> Result<(), String> {
     }
 }
 
-/// Whether each claim that is elsewhere has a source: of all, not only of those that are wanted.
+/// Checks that each distributed claim has a source: all claims, not only the configured one.
 fn check_sources(claims: &Value) -> Result<(), String> {
     let none = Map::new();
     let object = |claim: &str| match &claims[claim] {

@@ -1,4 +1,4 @@
-//! Tokens that are bound: to a time, and to a pod, a node, a secret or nothing but their account.
+//! Tokens that are bound to a time, and to a pod, a node, a secret or only their account.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{ServiceAccountTokens, seconds_now, user_of};
 use crate::AuthnError;
 use crate::authenticator::{Notes, authenticated};
 
-/// How far clocks may be apart, and for how long something may still be used that is being deleted. In seconds.
+/// The tolerated difference of clocks, and the time for which an object in deletion may still be used, in seconds.
 const LEEWAY: f64 = 60.0;
 const INVALIDATED: &str = "service account token has been invalidated";
 
@@ -59,14 +59,14 @@ impl ServiceAccountTokens {
         Ok(user)
     }
 
-    /// The account and what the token is bound to, each still the one that it was made for.
+    /// Returns the account and the object that the token is bound to; each must have the UID that the token names.
     async fn bound_objects(&self, claims: &Bound) -> Result<Vec<Arc<ObjectState>>, AuthnError> {
         let mut objects = Vec::with_capacity(2);
         for (kind, wanted) in parts(claims) {
             let namespace = if kind == BoundKind::Node { "" } else { claims.namespace.as_str() };
             let mut found = self.objects.state(kind, namespace, &wanted.name, false).await?;
             if found.as_ref().is_none_or(|found| found.uid != wanted.uid) {
-                // What was just made may not have arrived everywhere.
+                // An object that was just created may not be in every cache yet.
                 found = self.objects.state(kind, namespace, &wanted.name, true).await?;
             }
             let Some(found) = found else {
@@ -90,7 +90,8 @@ impl ServiceAccountTokens {
     }
 }
 
-/// What must exist, in the order in which it is asked for. The node of a pod's token is only told, not asked for.
+/// Returns the objects that must exist, in the order in which they are looked up. The node of a pod's token is not
+/// looked up.
 fn parts(claims: &Bound) -> impl Iterator<Item = (BoundKind, &Reference)> {
     let node = claims.node.as_ref().filter(|_| claims.pod.is_none());
     let bound =

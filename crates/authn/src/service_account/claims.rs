@@ -1,4 +1,4 @@
-//! The claims of service account tokens, in both their shapes.
+//! The claims of bound and of legacy service account tokens.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::AuthnError;
 pub(super) struct Verified {
     pub(super) public: Public,
     pub(super) private: Private,
-    /// What the last check of the objects behind it came to.
+    /// The outcome of the last check of the objects that the token is bound to.
     pub(super) checked: Mutex<Option<Checked>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Legacy {
     pub(super) uid: Text,
 }
 
-/// The objects that were looked at, in order, and who they say this is.
+/// The bound objects that were looked up, in order, and the user that the token is for.
 pub(super) struct Checked {
     pub(super) objects: Vec<Arc<ObjectState>>,
     pub(super) user: Arc<User>,

@@ -1,4 +1,4 @@
-//! How many tokens of which sort are used.
+//! Metrics of the service account tokens that are used.
 
 use binnacle_metrics::keep;
 use prometheus::{IntCounter, Registry};

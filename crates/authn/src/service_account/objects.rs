@@ -1,4 +1,4 @@
-//! What the check of tokens asks about objects.
+//! The objects that service account tokens depend on.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ pub enum BoundKind {
     Node,
 }
 
-/// What counts of an object.
+/// The fields of an object that its tokens depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectState {
     pub uid: Text,
-    /// When it was told to go, in seconds since the epoch; it may take a while.
+    /// The time when its deletion began, in seconds since the epoch; it may take a while.
     pub deleted: Option<i64>,
 }
 
-/// What counts of a secret with a token.
+/// The fields of a secret that its legacy token depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LegacySecret {
     pub uid: Text,
@@ -37,9 +37,9 @@ pub struct LegacySecret {
     pub last_used: Text,
 }
 
-/// The objects behind tokens. What cannot be told is an error, and the token then not accepted.
+/// Looks up the objects of tokens. On an error, the token is not accepted.
 pub trait BoundObjects: Send + Sync {
-    /// An object as the server knows it, surely so if `surely`; the same `Arc` for as long as it has not changed. `None`
+    /// Returns an object, read from the store if `surely`; the same `Arc` for as long as it has not changed. `None`
     /// when there is none. Nodes have no namespace.
     fn state<'a>(
         &'a self,
@@ -55,9 +55,9 @@ pub trait BoundObjects: Send + Sync {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<LegacySecret>, AuthnError>>;
 
-    /// Whether a service account names a secret as one that was made for it.
+    /// Returns true if a service account lists the secret in `secrets`, as it does with auto-generated ones.
     fn owns_secret<'a>(&'a self, namespace: &'a str, account: &'a str, secret: &'a str) -> BoxFuture<'a, bool>;
 
-    /// Notes that the token in a secret was used on a day (`2026-11-21`).
+    /// Records that the token in a secret was used on a day (`2026-11-21`).
     fn note_use<'a>(&'a self, namespace: &'a str, secret: &'a str, uid: &'a str, day: &'a str) -> BoxFuture<'a, ()>;
 }

@@ -1,4 +1,4 @@
-//! `AuthorizationConfiguration` of the group `apiserver.config.k8s.io`, read strictly.
+//! Strict decoding of `AuthorizationConfiguration` of the group `apiserver.config.k8s.io`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use binnacle_schema::{Field, Ty, Value};
 use super::{AuthorizationConfig, AuthorizerConfig, AuthorizerMode, WebhookConfig, validate};
 use crate::ReviewVersion;
 
-/// What is wrong with a file.
+/// The errors of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("failed to load AuthorizationConfiguration from file: {0}")]
@@ -33,7 +33,7 @@ const FORMAT: Format = Format {
 const AUTHORIZED_TTL: Duration = Duration::from_secs(300);
 const UNAUTHORIZED_TTL: Duration = Duration::from_secs(30);
 
-/// An authorizer as it stands in the file, with defaults; times in nanoseconds.
+/// An authorizer in the file, with defaults; times in nanoseconds.
 pub(super) struct Written {
     pub(super) kind: String,
     pub(super) name: String,
@@ -80,7 +80,7 @@ pub(super) fn parse(data: &[u8], required: &[&'static str]) -> Result<Authorizat
     Ok(AuthorizationConfig { authorizers })
 }
 
-/// One that has been validated.
+/// Converts an entry that has been validated.
 fn authorizer(written: Written) -> Option<AuthorizerConfig> {
     let Written { kind, name, webhook } = written;
     let mode = match (kind.as_str(), webhook) {
@@ -127,7 +127,7 @@ fn written(authorizer: &Value) -> Written {
 
 fn written_webhook(webhook: &Value) -> WrittenWebhook {
     let text = |name: &str| webhook.str_at(&[name]).to_owned();
-    // What is no duration was refused when the file was decoded.
+    // An invalid duration was refused when the file was decoded.
     let nanos = |name| GoDuration::parse(webhook.str_at(&[name])).map_or(0, |duration| duration.nanos());
     let or = |given: i64, default: Duration| match given {
         0 => i64::try_from(default.as_nanos()).unwrap_or(i64::MAX),

@@ -10,7 +10,7 @@ use binnacle_store::{KeyValue, LeaseId, Revision};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// What stands in one frame.
+/// The contents of one frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     Head(Head),
@@ -26,7 +26,7 @@ pub(super) enum Frame {
         lease: LeaseId,
         seconds: u64,
     },
-    /// How many frames went before, their sum, and the newest revision.
+    /// The number of frames before this one, their sum, and the newest revision.
     End {
         frames: u64,
         sum: u64,
@@ -34,10 +34,10 @@ pub(super) enum Frame {
     },
 }
 
-/// What the file is of.
+/// The head of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
-    /// How the keys of all objects begin.
+    /// The prefix of the keys of all objects.
     pub(super) root: String,
     /// The revision at which the history begins.
     pub(super) begins: Revision,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use binnacle_registry::ROOT;
 use binnacle_store::{LeaseId, Revision, Store};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 use super::file::{Frame, Reader};
@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::sort::Sorter;
 use crate::target::Target;
 
-/// What was restored.
+/// The result of a restore.
 pub(crate) struct Restored {
     objects: u64,
     /// Keys whose lease was over.
@@ -28,9 +28,9 @@ pub(crate) struct Restored {
     begins: Revision,
 }
 
-/// What a file holds as of one revision.
+/// The contents of a file as of one revision.
 struct Contents {
-    /// By the revision of the last change: where the frame is.
+    /// The place of each frame, by the revision of the last change.
     live: Sorter<(u64, u64)>,
     leases: HashMap<LeaseId, Duration>,
     revision: Revision,
@@ -38,8 +38,8 @@ struct Contents {
     newest: Revision,
 }
 
-/// Makes the store of a data directory from a backup, as of `revision` (the newest, unless said). Its first revision is
-/// `bump` above the newest of the file: whoever has seen a revision that came after the backup must not meet it again.
+/// Makes the store of a data directory from a backup, as of `revision`, by default the newest. Its first revision is
+/// `bump` above the newest of the file: clients that have seen a revision from after the backup must not meet it again.
 pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump: u64) -> Result<Restored, Error> {
     let about = |error: io::Error| Error::doing(&path.display().to_string(), error);
     let (mut reader, head) = Reader::open(File::open(path).map_err(about)?).map_err(about)?;
@@ -51,7 +51,7 @@ pub(crate) async fn restore(path: &Path, dir: &Path, revision: Option<u64>, bump
     let begins = Revision(begins.ok_or_else(|| Error::new("--bump-revision leads beyond what revisions can be"))?);
     let place = NewStore::prepare(dir)?
         .ok_or_else(|| Error::new(format!("there is a store in {}: restore into a new directory", dir.display())))?;
-    let options = Options { first_revision: begins.0, lean: true, ..Options::new(&place.unfinished) };
+    let options = EmbeddedOptions { first_revision: begins.0, lean: true, ..EmbeddedOptions::new(&place.unfinished) };
     let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(options)).await;
     let store = Arc::new(opened.map_err(|error| Error::doing("making the store", error))??);
     let filled = fill(store.clone(), &mut contents, &mut reader, path).await;
@@ -105,7 +105,7 @@ async fn fill(
 /// All changes by key and revision: where the frame is.
 struct Changes(Sorter<(Bytes, (u64, u64))>);
 
-/// Where the frame of a deletion is.
+/// The place of a deletion, which needs no frame.
 const DELETED: u64 = u64::MAX;
 
 // === impl Changes ===
@@ -219,7 +219,7 @@ mod tests {
     async fn any_revision_of_the_history_comes_back() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = Arc::new(EmbeddedStore::ephemeral());
-        // What each revision looked like.
+        // The contents at each revision.
         let mut states: Vec<(u64, Vec<(String, String)>)> = Vec::new();
         let lease = store.grant_lease(3000).await.expect("a lease");
         for n in 0..60_u32 {

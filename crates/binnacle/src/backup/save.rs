@@ -16,7 +16,7 @@ use crate::place::Opened;
 use crate::progress::Progress;
 use crate::text;
 
-/// What was saved.
+/// The result of a backup.
 pub(crate) struct Saved {
     pub(super) begins: Revision,
     pub(super) revision: Revision,
@@ -25,7 +25,7 @@ pub(crate) struct Saved {
     bytes: u64,
 }
 
-/// How often it is begun anew when a compaction takes away what was being read.
+/// The number of attempts when a compaction removes revisions that are being read.
 const ATTEMPTS: usize = 5;
 
 /// Saves a store. The file appears when it is whole and durable, and not before.

@@ -13,11 +13,11 @@ use crate::Error;
 use crate::pages::Pages;
 use crate::sort::Sorter;
 
-/// How many values are read at once.
+/// The number of values that are read at once.
 const CHUNK: usize = 128;
-/// How often it is noted how far a pass has come.
+/// The interval at which the progress of a pass is saved.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
-/// How often keys are listed again when a compaction overtakes the listing.
+/// The number of times that keys are listed when a compaction overtakes the listing.
 const ATTEMPTS: usize = 5;
 const ENCRYPTED: &[u8] = b"k8s:enc:";
 
@@ -25,7 +25,7 @@ const ENCRYPTED: &[u8] = b"k8s:enc:";
 type Changed = Sorter<(u64, Bytes)>;
 
 impl Migration<'_> {
-    /// Makes the target hold what the source held at the revision that is answered, but for what has changed since.
+    /// Copies to the target the contents of the source at the returned revision, except for keys that changed since.
     pub(super) async fn pass(&mut self, source: &dyn Store) -> Result<Revision, Failure> {
         let (revision, mut changed) = self.compare_keys(source).await?;
         let reached = self.marker.reached;
@@ -38,7 +38,7 @@ impl Migration<'_> {
             let chunk = rows.by_ref().take(CHUNK).collect::<io::Result<Vec<_>>>().map_err(sorting)?;
             let reads = join_all(chunk.iter().map(|(_, key)| source.get(key.clone(), None))).await;
             for ((modified, key), read) in chunk.iter().zip(reads) {
-                // What has changed or gone since it was listed is told by the watch, in its turn.
+                // A key that has changed or gone since it was listed comes with the watch, in its turn.
                 if let Some(kv) = read?.0.filter(|kv| kv.mod_revision.0 == *modified) {
                     self.bring(source, key, kv).await?;
                 }
@@ -77,7 +77,7 @@ impl Migration<'_> {
     }
 
     /// Lists the keys of the source as of one revision; those that changed after what has been reached, by revision.
-    /// What an earlier pass brought and the source no longer has is deleted.
+    /// Deletes keys that an earlier pass copied and the source no longer has.
     async fn compare_keys(&mut self, source: &dyn Store) -> Result<(Revision, Changed), Failure> {
         let target = self.target.store().clone();
         let mut attempt = 1;

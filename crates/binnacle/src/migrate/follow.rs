@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::{Migration, or_gone};
 use crate::Error;
 
-/// How following ended.
+/// The reason why following ended.
 pub(super) enum Ended {
     /// The switch was made, and all up to this revision is in the target.
     CaughtUp(Revision),
@@ -21,7 +21,7 @@ pub(super) enum Ended {
     SourceGone(String),
 }
 
-/// When the operator says that the source's servers have stopped.
+/// The operator's signal that the source's servers have stopped.
 pub(super) struct Switch(watch::Receiver<bool>);
 
 const NOTE_EVERY: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ impl Switch {
 }
 
 impl Migration<'_> {
-    /// Brings over what changes after `after`. `None` when the source has forgotten part of it.
+    /// Copies the changes after `after`. Returns `None` when the source has compacted some of them.
     pub(super) async fn follow(
         &mut self,
         source: &dyn Store,
@@ -81,7 +81,7 @@ impl Migration<'_> {
                 None => return Ok(Some(Ended::SourceGone("the server does not answer".to_owned()))),
             },
         };
-        // A server ends what it serves by stopping, and only then.
+        // A server that owns the source ends the migration by stopping, and only then.
         let switched = || !live && switch.made();
         if !switched() {
             self.progress.say(match live {

@@ -1,4 +1,4 @@
-//! What the target says of the migration that fills it.
+//! The marker in a target of the migration that fills it.
 
 use binnacle_store::{Expect, Op, Store, StoreError, Txn, unfinished_migration_key};
 use bytes::Bytes;
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 /// Kept in the target until all is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
-    /// What tells the source from others.
+    /// The identity of the source.
     pub(crate) source: String,
-    /// All that was written to the source up to this revision and has not been changed since is in the target.
+    /// All writes to the source up to this revision are in the target, unless the key has changed since.
     pub(crate) reached: u64,
 }
 

@@ -23,7 +23,7 @@ impl Stores {
         Self { source: EmbeddedStore::ephemeral(), target: Arc::new(EmbeddedStore::ephemeral()) }
     }
 
-    /// Moves everything, as one run of the program does; what it says at the end.
+    /// Moves everything, as one run of the program does. Returns its report.
     async fn run(&self, target_root: &str) -> Result<String, String> {
         let mut progress = Progress::new();
         let mut migration = self.begin(target_root, &mut progress).await?;
@@ -108,7 +108,7 @@ async fn keys_move_below_another_prefix_unless_they_are_encrypted() {
 
 #[tokio::test]
 async fn verification_finds_what_differs() {
-    // What happens to the target behind the migration's back, and what is said.
+    // A change to the target behind the migration's back, and the error.
     let cases: [(&str, Option<&str>, &str); 3] = [
         ("/registry/a/1", Some("tampered"), "/registry/a/1 has another value"),
         ("/registry/a/1", None, "/registry/a/1 is missing"),

@@ -13,7 +13,7 @@ use futures::poll;
 use crate::Error;
 use crate::patient::{PATIENCE, insist};
 
-/// How order is kept depends on the engine.
+/// Ordered writes, in the way that the engine needs.
 pub(super) enum Writes {
     Embedded(InTurn),
     Etcd(Box<Counted>),
@@ -23,7 +23,7 @@ pub(super) enum Writes {
 pub(super) struct InTurn {
     store: Arc<dyn Store>,
     pending: VecDeque<BoxFuture<'static, Result<TxnResponse, StoreError>>>,
-    /// At least this is the revision when all that is pending has been carried out.
+    /// The least revision of the store once all pending writes have been carried out.
     reached: u64,
 }
 
@@ -37,10 +37,9 @@ pub(super) struct Counted {
     bytes: usize,
 }
 
-/// How many writes to an embedded store are under way at once.
+/// The number of writes to an embedded store under way at once.
 const WINDOW: usize = 256;
-/// A sequence writes each value twice, and etcd keeps both until it forgets its history: after so many bytes it is told
-/// to, and uses their room again.
+/// The bytes after which etcd is told to compact: a sequence writes each value twice, and etcd keeps both until then.
 const BYTES_PER_COMPACTION: usize = 64 << 20;
 
 // === impl Writes ===
@@ -122,7 +121,7 @@ impl InTurn {
         let store = Arc::clone(&self.store);
         let txn = Txn { key, expect: Expect::Anything, op };
         let mut write: BoxFuture<'static, _> = Box::pin(async move { store.txn(txn).await });
-        // What is polled first is asked for first.
+        // The store gets the writes in the order in which they are first polled.
         if let Poll::Ready(answer) = poll!(&mut write) {
             self.flush().await?;
             return self.done(answer);

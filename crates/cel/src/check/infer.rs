@@ -1,4 +1,4 @@
-//! What agrees with what: assignability with type parameters that are found on the way.
+//! Type inference: assignability, with type parameters that are found on the way.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,14 +8,14 @@ use binnacle_meta::Text;
 
 use crate::types::Type;
 
-/// What is known of type parameters. Attempts that fail leave no trace.
+/// The types found for type parameters. Attempts that fail leave no trace.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     known: HashMap<Text, Type>,
-    /// What each entry was before, to go back.
+    /// The previous values of changed entries, to undo them.
     journal: Vec<(Text, Option<Type>)>,
-    /// How many more parts of types are looked at. Types share their parts, so that a short expression can have types
-    /// that would take forever to walk.
+    /// The number of type parts that may still be looked at. Types share their parts, so that a short expression can
+    /// have types that would take forever to walk.
     steps: Cell<usize>,
 }
 
@@ -30,7 +30,7 @@ impl Default for Mapping {
 }
 
 impl Mapping {
-    /// Whether the types were too large to be worked out: nothing that was found counts then.
+    /// Returns true if the types were too large to be worked out: the findings do not count then.
     pub(crate) fn exhausted(&self) -> bool {
         self.steps.get() == 0
     }
@@ -41,7 +41,7 @@ impl Mapping {
         left > 0
     }
 
-    /// Whether each of the types can be given where the other stands.
+    /// Returns true if each type of `from` is assignable to the one of `to` in its place.
     pub(crate) fn assign_all(&mut self, from: &[Type], to: &[Type]) -> bool {
         let assignable = from.len() == to.len() && from.iter().zip(to).all(|(from, to)| self.try_assign(from, to));
         self.settle(assignable)
@@ -117,7 +117,7 @@ impl Mapping {
         }
     }
 
-    /// Whether the parameter can stand for the type.
+    /// Tries to substitute the type for the parameter.
     fn substitution(&mut self, ty: &Type, name: &Text, param: &Type) -> Substitution {
         if ty == param {
             return Substitution::Valid;
@@ -143,7 +143,7 @@ impl Mapping {
         Substitution::Impossible
     }
 
-    /// Whether the parameter is no part of the type.
+    /// Returns true if the parameter does not occur in the type.
     fn not_within(&self, param: &Type, ty: &Type) -> bool {
         if param == ty || !self.step() {
             return false;

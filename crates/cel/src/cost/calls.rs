@@ -1,15 +1,15 @@
-//! What a call costs by the sizes of its arguments.
+//! The cost of calls by the sizes of their arguments.
 
 use binnacle_meta::Text;
 
 use super::estimate::{Coster, Estimate};
 use super::{LIST, MESSAGE, REGEX, STRING_TRAVERSAL};
-use crate::ast::{Expr, Kind, Literal};
+use crate::ast::{Expr, ExprKind, Literal};
 use crate::types::Type;
 
 /// An argument.
 pub(crate) struct Node<'a> {
-    /// Where in a variable the value comes from, empty where it comes from elsewhere.
+    /// The path of the value in a variable, empty where it comes from elsewhere.
     pub(crate) path: Vec<Text>,
     pub(crate) ty: Type,
     pub(crate) expr: Option<&'a Expr>,
@@ -23,7 +23,7 @@ impl Node<'_> {
 
     fn as_int(&self) -> Option<i64> {
         match self.expr.map(|expr| &expr.kind) {
-            Some(Kind::Literal(Literal::Int(n))) => Some(*n),
+            Some(ExprKind::Literal(Literal::Int(n))) => Some(*n),
             _ => None,
         }
     }
@@ -221,7 +221,7 @@ fn of_library(
     }
 }
 
-/// What walking over one element of a list costs.
+/// The cost of walking over one element of a list.
 fn element_cost(coster: &Coster<'_>, list: &Node<'_>, element: &Type) -> Estimate {
     match element {
         Type::String | Type::Bytes => ONE.plus(element_size(coster, list).scaled(STRING_TRAVERSAL)),

@@ -19,7 +19,7 @@ const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
 const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
 const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// What expressions ask an authorizer.
+/// An authorization check of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// Namespace and name of a service account instead of the user of the request.
@@ -34,7 +34,7 @@ pub enum CheckOf {
     Resource(ResourceCheck),
 }
 
-/// A resource; what is empty was not said.
+/// A resource check; empty fields were not set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceCheck {
     pub group: String,
@@ -46,7 +46,7 @@ pub struct ResourceCheck {
     pub label_selector: String,
 }
 
-/// What an authorizer answers.
+/// The answer of an authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     pub allowed: bool,
@@ -54,7 +54,7 @@ pub struct Decision {
     pub error: Option<String>,
 }
 
-/// Decides what the user of the request, or a service account, may do.
+/// Decides the permissions of the user of the request, or of a service account.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     fn authorize(&self, check: &Check) -> Decision;
 }

@@ -68,7 +68,7 @@ pub(crate) fn steps(pattern: &str) -> impl Iterator<Item = Result<Step<'_>, Stri
     })
 }
 
-/// What a clause can be used for.
+/// The error message that names the types of arguments for a clause.
 pub(crate) fn purpose(letter: char) -> &'static str {
     match letter {
         's' => {
@@ -84,7 +84,7 @@ pub(crate) fn purpose(letter: char) -> &'static str {
     }
 }
 
-/// The precision and the letter of a clause, and what follows it.
+/// Parses the precision and the letter of a clause. Returns the rest of the text, too.
 fn clause(text: &str) -> Result<(usize, char, &str), String> {
     let failed = |why: String| format!("could not parse formatting clause: {why}");
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What mutating policies write JSON patches with.
+//! The function with which mutating policies write paths of JSON patches.
 
 use super::Library;
 use crate::error::Error;

@@ -58,7 +58,7 @@ struct Format {
     name: &'static str,
     shown: &'static str,
     max_regex_size: u64,
-    /// What is wrong with a text.
+    /// Returns the errors of a text.
     check: fn(&str) -> Vec<String>,
 }
 
@@ -133,7 +133,7 @@ const FORMATS: &[Format] = &[
     },
 ];
 
-/// The patterns of kube-apiserver, whose sizes are part of what a check costs.
+/// The patterns of kube-apiserver, whose sizes are part of the cost of a check.
 const UUID_PATTERN: &str = "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
 const DATE_TIME_PATTERN: &str = "^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$";
 

@@ -81,7 +81,7 @@ fn out_of_range(index: i64) -> Error {
     Error::new(format!("index out of range: {index}"))
 }
 
-/// Where a code point begins, `None` beyond the end.
+/// The byte offset of a code point; `None` beyond the end.
 fn byte_offset(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     if text.is_ascii() {

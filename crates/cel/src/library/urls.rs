@@ -69,7 +69,7 @@ pub(super) fn parse_request_uri(text: &str) -> std::result::Result<(), String> {
     if text.is_empty() {
         return Err(failed("empty url"));
     }
-    // A fragment is no part of what is requested: the sign is read as part of the path.
+    // A request's URL has no fragment: the sign is read as part of the path.
     let unfragmented = text.replace('#', "%23");
     let url = Url::parse(&unfragmented).map_err(|error| match error.strip_prefix("parse ") {
         Some(_) => error.replace(&binnacle_meta::go_quote(&unfragmented), &binnacle_meta::go_quote(text)),

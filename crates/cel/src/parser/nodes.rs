@@ -3,8 +3,8 @@
 use binnacle_meta::Text;
 
 use super::{MAX_NODES, MAX_RECURSION, Parse, Parser, Stop, balanced, call, macros};
-use crate::ast::{Call, Expr, Id, Kind};
-use crate::lexer::{Kind as T, Token};
+use crate::ast::{Call, Expr, ExprKind, Id};
+use crate::lexer::{Token, TokenKind as T};
 
 impl Parser<'_> {
     pub(super) fn call_or_macro(&mut self, id: Id, function: &str, target: Option<Expr>, args: Vec<Expr>) -> Parse {
@@ -16,7 +16,7 @@ impl Parser<'_> {
             macros::Expanded::Macro(expr) => expr,
             macros::Expanded::Call(target, args) => {
                 let call = Call { function: function.into(), target, args };
-                Expr { id, kind: Kind::Call(Box::new(call)) }
+                Expr { id, kind: ExprKind::Call(Box::new(call)) }
             }
         };
         self.nest(expr.id, depth)?;
@@ -101,6 +101,6 @@ impl Parser<'_> {
     /// Notes an error and goes on, for more may follow.
     pub(super) fn unsupported(&mut self, token: Token, message: &str) -> Parse {
         self.issues.add(self.source.location(token.start), message);
-        Ok(Expr { id: self.id(token)?, kind: Kind::Unspecified })
+        Ok(Expr { id: self.id(token)?, kind: ExprKind::Unspecified })
     }
 }

@@ -1,4 +1,4 @@
-//! Which values are equal, and in which order they are.
+//! Equality and order of values.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -10,10 +10,10 @@ use crate::declared::{DeclType, ListKind, Shape};
 use crate::error::Error;
 use crate::meter::Meter;
 
-/// Whether two values are equal: numbers by their value whatever their type, values of different types never.
+/// Returns true if two values are equal: numbers by their value whatever their type, values of different types never.
 ///
 /// # Errors
-/// Where values are too large to be compared.
+/// If the values are too large to be compared.
 pub(crate) fn equal(meter: &Meter, a: &Val<'_>, b: &Val<'_>) -> Result<bool, Error> {
     meter.work(1)?;
     Ok(match (a, b) {
@@ -128,7 +128,7 @@ fn same_keys(meter: &Meter, a: &Val<'_>, b: &Val<'_>, keys: &[Text]) -> Result<b
     Ok(true)
 }
 
-/// `a + b` where the type says how lists are added: to a set what is not in it, to a map by keys.
+/// `a + b` where the type says how lists are added: to a set the elements that it lacks, to a map by keys.
 pub(crate) fn add_lists<'a>(meter: &Meter, a: List<'a>, b: List<'a>) -> Result<List<'a>, Error> {
     let kind = match a.decl() {
         Some(DeclType { shape: Shape::List { kind, .. }, .. }) => kind.clone(),
@@ -172,7 +172,7 @@ fn maps(meter: &Meter, a: &Map<'_>, b: &Map<'_>) -> Result<bool, Error> {
             return Ok(false);
         }
     }
-    // What a type says nothing of is compared as it is.
+    // Members that the type does not declare are compared as they are.
     if let (Map::Tree(a, Some(DeclType { shape: Shape::Object(ty), .. })), Map::Tree(b, _)) = (a, b) {
         for (name, value) in a.iter().filter(|(name, _)| ty.field_of_json(name).is_none()) {
             meter.work(1)?;

@@ -34,10 +34,10 @@ impl<'a> List<'a> {
     }
 
     /// # Errors
-    /// Where the element of a tree is not of its type.
+    /// If the element of a tree is not of its type.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// If the index is beyond the end.
     pub fn get(&self, index: usize) -> Result<Val<'a>, Error> {
         match self {
             Self::Tree(items, ty) => element(&items[index], *ty),

@@ -23,7 +23,7 @@ pub trait Fields: fmt::Debug + Send + Sync {
     /// The member of that name.
     ///
     /// # Errors
-    /// What went wrong with it.
+    /// The error of evaluating it.
     fn get(&self, name: &str) -> Option<Result<Val<'_>, Error>>;
 
     fn names(&self) -> Vec<Text>;
@@ -119,7 +119,7 @@ impl<'a> Map<'a> {
     /// The value of a key.
     ///
     /// # Errors
-    /// Where a value of a tree is not of its type, or a member could not be worked out.
+    /// If a value of a tree is not of its type, or a member could not be evaluated.
     pub fn find(&self, key: &Val<'_>) -> Result<Option<Val<'a>>, Error> {
         match (self, key) {
             (Self::Entries(entries), key) => Ok(entries.get(key).cloned()),

@@ -37,7 +37,7 @@ impl Timestamp {
         Ok(Self { seconds, nanos, offset: 0 })
     }
 
-    /// Reads RFC 3339 as Go's `time.Parse` does; `None` for what is none.
+    /// Parses RFC 3339 as Go's `time.Parse` does; `None` for other text.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, Error>> {
         let bytes = text.as_bytes();
         let number = |from: usize, to: usize| -> Option<i64> {

@@ -1,8 +1,8 @@
-//! Expressions beside what they should come to.
+//! Expressions with their expected results.
 
 use binnacle_cel::{Activation, Environment, PER_CALL_LIMIT, Val};
 
-/// The value of an expression as text, `error: ...` for what it fails with, `compile: ...` for what is wrong with it.
+/// The value of an expression as text, or its error: `error: ...` of the evaluation, `compile: ...` of the compilation.
 fn outcome(env: &Environment, activation: &Activation<'_>, expression: &str) -> String {
     let ast = match env.compile(expression) {
         Ok(ast) => ast,

@@ -1,4 +1,4 @@
-//! The `Available` condition of APIServices: what is served here always is, of others their service is checked.
+//! The `Available` condition of APIServices: those served here always are, of the others the service is checked.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::follow::{Changed, Follow};
 use crate::objects::Objects;
 use crate::start::{RETRY_FIRST, Work};
 
-/// A server that could not be reached is asked again after this time at last, and one that could after just this time:
-/// what makes a server unreachable need not be an object that changes.
+/// The longest pause before an unreachable server is asked again, and the pause before a reachable one is: a server can
+/// become unreachable without the change of an object.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// Sees to each APIService when it changes.
+/// Updates the condition of each APIService when it changes.
 pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let Ok(objects) = Objects::new(&work.resources, GROUP, VERSION, PLURAL) else { return };
@@ -73,7 +73,7 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
     })
 }
 
-/// The APIServices of these names; what is kept for those that are gone is dropped.
+/// Looks at the APIServices of these names, and drops the tasks of those that are gone.
 async fn look_at(work: &Work, objects: &Objects, names: &[Text], remotes: &mut Remotes) -> Result<Vec<Value>, Status> {
     let mut found = Vec::with_capacity(names.len());
     for name in names {
@@ -116,7 +116,7 @@ struct Remote {
 
 impl Remotes {
     fn see(&mut self, work: &Arc<Work>, name: Text, service: ServiceReference) {
-        // Tasks end only with their APIService: what they leave behind is little, and collected here.
+        // Tasks end only with their APIService: they leave little behind, which is collected here.
         while self.tasks.try_join_next().is_some() {}
         if let Some(known) = self.by_name.get(&name)
             && known.service == service
@@ -136,7 +136,7 @@ impl Remotes {
         self.by_name.insert(name, Remote { service, changed, task });
     }
 
-    /// Drops what is kept for APIServices that are not among these.
+    /// Drops the tasks of APIServices that are not among these.
     fn keep_only(&mut self, all: &[Value]) {
         let there: HashSet<&str> = all.iter().map(|object| object.str_at(&["metadata", "name"])).collect();
         self.by_name.retain(|name, remote| {
@@ -195,9 +195,9 @@ async fn watch_over(work: Arc<Work>, name: Text, service: ServiceReference, chan
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 enum Outcome {
-    /// Objects decide, and their changes are heard of.
+    /// Objects decide, and their changes are watched.
     Settled,
     /// The server answered.
     Answered,
@@ -214,7 +214,7 @@ async fn check(
     name: &str,
     reference: &ServiceReference,
 ) -> Result<Outcome, Status> {
-    // Whoever notices that it is gone ends this task.
+    // The deletion of the APIService ends this task.
     let Some(object) = read(objects, "", name).await? else { return Ok(Outcome::Settled) };
     let service = read(services, &reference.namespace, &reference.name).await?;
     let slices = checks::slices(slices, &reference.namespace, labels).await?;
@@ -233,7 +233,7 @@ async fn check(
     Ok(if condition.status == "True" { Outcome::Answered } else { Outcome::Silent })
 }
 
-/// Writes the condition, unless the object says the same already.
+/// Writes the condition, unless the object has it already.
 async fn tell(work: &Work, objects: &Objects, object: &Value, condition: &Condition) -> Result<(), Status> {
     let metrics = work.config.availability.as_ref();
     if let Some(metrics) = metrics {

@@ -1,5 +1,5 @@
-//! What an APIService of another server must have before it counts as available: a service, with the port, with
-//! endpoints, and an answer from there.
+//! The conditions under which an APIService of another server is available: a service, with the port, with endpoints,
+//! and an answer from there.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use binnacle_schema::Value;
 
 use crate::objects::Objects;
 
-/// The way to servers of aggregated APIs: who proxies to them knows whether one answers.
+/// The way to servers of aggregated APIs: the proxy to them knows whether one answers.
 pub trait AggregatedServers: fmt::Debug + Send + Sync {
     /// Asks the server of an APIService for the resources of its group version. `spec.service` is known to have its port
     /// and a ready endpoint.
     fn discover<'a>(&'a self, api_service: &'a Value) -> BoxFuture<'a, Result<(), Undiscovered>>;
 }
 
-/// Why it is not known what a server has.
+/// Why the server's answer is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Undiscovered {
-    /// The server did not answer well: the condition says how.
+    /// The server did not answer well, with the message for the condition.
     Failed(String),
     /// It could not even be asked, as its bundle of authorities cannot be read: the condition stays as it is.
     Unasked(String),
 }
 
-/// What `spec.service` says.
+/// The service, namespace and port of `spec.service`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServiceReference {
     pub(super) namespace: Text,
@@ -35,7 +35,7 @@ pub(super) struct ServiceReference {
 }
 
 impl ServiceReference {
-    /// `None` for what this server serves itself.
+    /// `None` for APIs that this server serves itself.
     pub(super) fn of(api_service: &Value) -> Option<Self> {
         let service = api_service.at(&["spec", "service"]).filter(|service| !service.is_null())?;
         Some(Self {
@@ -99,7 +99,7 @@ pub(super) async fn slices(slices: &Objects, namespace: &str, labels: &LabelSele
     Ok(found)
 }
 
-/// What is wrong with the service, if something is. Only a service with a cluster IP can be looked into.
+/// Returns the condition of an unusable service, or `None`. Only a service with a cluster IP can be looked into.
 pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, slices: &[Value]) -> Option<Condition> {
     let Some(service) = service else {
         return Some(Condition::no("ServiceNotFound", format!("{reference} is not present")));
@@ -124,7 +124,7 @@ pub(super) fn of_service(reference: &ServiceReference, service: Option<&Value>, 
     None
 }
 
-/// Whether a slice has an endpoint that is ready (or does not say) and the port.
+/// Returns true if a slice has the port and an endpoint that is ready (or does not say).
 fn serves(slice: &Value, port_name: &str) -> bool {
     let ready = |endpoint: &Value| endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool).unwrap_or(true);
     let is_port =

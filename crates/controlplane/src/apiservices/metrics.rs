@@ -6,7 +6,7 @@ use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use super::checks::Condition;
 
-/// Which APIServices are unavailable, and how often they became so.
+/// Metrics of APIServices: which are unavailable, and how often they became so.
 #[derive(Clone, Debug)]
 pub struct AvailabilityMetrics {
     unavailable: IntGaugeVec,
@@ -31,7 +31,7 @@ impl AvailabilityMetrics {
         self.unavailable.with_label_values(&[name]).set(i64::from(condition.status != "True"));
     }
 
-    /// The condition of an APIService was written in place of what it was before.
+    /// Counts the condition that was written to an APIService in place of the one before.
     pub(super) fn told(&self, before: &Value, condition: &Condition) {
         let mut conditions = before.list_at(&["status", "conditions"]).iter();
         let available = conditions.find(|condition| condition.str_at(&["type"]) == "Available");

@@ -1,8 +1,8 @@
 //! Keeps an APIService for every group version that is served here.
 //!
-//! A label says how an APIService is kept: those of built-in groups are put in place once at a start, so that an
+//! A label says how an APIService is kept: those of built-in groups are created once at a start, so that an
 //! administrator may hand a group to another server while this one runs; those of custom resources always are. One
-//! without the label is nobody's business but its author's.
+//! without the label is its author's business alone.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct LocalApi {
     pub version_priority: i32,
 }
 
-/// What APIServices there should be. Clones are the same set.
+/// The APIServices that should be there. Clones are the same set.
 #[derive(Clone, Default)]
 pub struct Registrations(Arc<Inner>);
 
@@ -60,7 +60,7 @@ struct Kept {
 }
 
 impl Registrations {
-    /// Those of built-in groups. The group of APIServices has none itself: it is what makes them work.
+    /// The APIServices of built-in groups. The group of APIServices has none itself: it is what makes them work.
     pub(crate) fn built_in(apis: &[LocalApi]) -> Self {
         let registrations = Self::default();
         apis.iter().filter(|api| api.group != GROUP).for_each(|api| registrations.put(api, ON_START));
@@ -72,7 +72,7 @@ impl Registrations {
         self.put(api, ALWAYS);
     }
 
-    /// Takes the APIService of a group version away, unless somebody has made it their own.
+    /// Removes the APIService of a group version, unless somebody has made it their own.
     pub fn forget(&self, group: &str, version: &str) {
         let name = name(group, version);
         let mut wanted = self.0.wanted.lock();
@@ -112,12 +112,12 @@ impl LocalApi {
     }
 }
 
-/// How an APIService is called: `v1.apps`, and `v1.` for the core group.
+/// Returns the name of an APIService: `v1.apps`, and `v1.` for the core group.
 fn name(group: &str, version: &str) -> Text {
     format!("{version}.{group}").into()
 }
 
-/// Puts in place what should be there: all of it at first, then whatever changes.
+/// Creates and updates APIServices: all of them at first, then each one that changes.
 pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutdown) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let Ok(resource) = work.resources.require(GROUP, VERSION, PLURAL) else { return };
@@ -161,9 +161,9 @@ pub(crate) fn follow(work: Arc<Work>, done: watch::Sender<bool>, shutdown: Shutd
 
 struct Keeper<'a> {
     work: &'a Work,
-    /// What there was when the loop began: what is labelled as kept at a start but came later is left alone.
+    /// The names that existed when the loop began: an APIService kept only at a start that came later is left alone.
     there_at_start: HashSet<Text>,
-    /// Names that were seen to once.
+    /// Names that were checked once.
     done: HashSet<Text>,
 }
 
@@ -180,7 +180,7 @@ impl Keeper<'_> {
         Ok(names)
     }
 
-    /// Looks at APIServices; says which have to be looked at again.
+    /// Checks APIServices; returns the names that have to be checked again.
     async fn check_all(&mut self, names: BTreeSet<Text>) -> BTreeSet<Text> {
         let checks = names.into_iter().map(|name| {
             let first_time = !self.done.contains(&name);
@@ -254,7 +254,7 @@ async fn check(
         },
     };
     match result {
-        // Somebody else was quicker: the change that they made is looked at when it is heard of.
+        // Somebody else was quicker: their change is looked at when its watch event comes.
         Err(status)
             if status.is(StatusReason::AlreadyExists)
                 || status.is(StatusReason::NotFound)

@@ -1,5 +1,5 @@
-//! Who writes a role or a binding may not give more than they hold themselves, unless they may `escalate` that role or
-//! `bind` what the binding names.
+//! Privilege escalation checks: nobody may grant more by a role or a binding than they hold themselves, unless they may
+//! `escalate` that role or `bind` the role that the binding names.
 
 use std::sync::Arc;
 
@@ -55,11 +55,11 @@ impl Hooks for EscalationHooks {
 
 impl EscalationHooks {
     async fn check(&self, context: &Context, object: &Value, old: Option<&Value>) -> Result<(), Status> {
-        // The server's own loops are among them: they repair what everybody else's rights rest on.
+        // The server's own loops are among them: they repair the roles on which everybody else's permissions rest.
         if context.user.is_in(User::MASTERS) {
             return Ok(());
         }
-        // What was granted or taken away before counts.
+        // Grants and revocations that were written before count.
         self.feed.catch_up().await?;
         match self.kind {
             RbacKind::ClusterRole | RbacKind::Role => self.role(context, object, old).await,
@@ -92,7 +92,7 @@ impl EscalationHooks {
         }
         let role = object.get("roleRef").unwrap_or(&Value::Null);
         let role = RoleRef { kind: role.str_at(&["kind"]), name: role.str_at(&["name"]) };
-        // Roles may be bound in one namespace by who may not bind them everywhere.
+        // A user may be allowed to bind roles in one namespace and not everywhere.
         let namespace = if self.kind == RbacKind::RoleBinding { context.namespace.as_str() } else { "" };
         let resource = match role.kind {
             "ClusterRole" => Some(RbacKind::ClusterRole.plural()),
@@ -111,14 +111,14 @@ impl EscalationHooks {
             return Err(Status::bad_request("Name parameter required."));
         }
         let rules = self.feed.index().role_rules(role, namespace).map_err(|why| match why {
-            // kube-apiserver names the resource of the request here, not that of what is missing.
+            // kube-apiserver names the resource of the request here, not that of the missing role.
             NoRole::Missing { name, .. } => Status::not_found(&self.resource(), &name),
             NoRole::Unsupported(_) => Status::unknown(500, &why.to_string()),
         })?;
         self.confirm(context, object::name(object), &rules)
     }
 
-    /// Whether the authorizers allow a verb on a role.
+    /// Returns true if the authorizers allow a verb on a role.
     async fn may(&self, context: &Context, verb: &str, resource: &str, name: &str, namespace: &str) -> bool {
         let attributes = Attributes {
             verb,

@@ -1,4 +1,4 @@
-//! Roles and bindings on their way from the watch caches to the index by which RBAC decides.
+//! Follows roles and bindings, from the watch caches to the index by which RBAC decides.
 
 use std::sync::{Arc, OnceLock, Weak};
 

@@ -1,12 +1,12 @@
-//! A binding that came to be by splitting another: on clusters from before that, what administrators did to the one holds
-//! for the other as well, so that an upgrade opens nothing that was closed.
+//! A binding that was once part of another: on older clusters the changes of administrators to the one hold for the
+//! other as well, so that an upgrade opens nothing that was closed.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_schema::Value;
 
 use crate::objects::Objects;
 
-/// Since v1.14 anonymous users see versions and health, and no longer what is served.
+/// Since v1.14 anonymous users see versions and health, but not discovery any more.
 const SOURCE: &str = "system:discovery";
 const TARGET: &str = "system:public-info-viewer";
 
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(target.get("subjects"), Some(&authenticated));
         assert_eq!(target.str_at(&["metadata", "annotations", super::super::AUTO_UPDATE]), "false");
         assert_eq!(target.str_at(&["roleRef", "name"]), TARGET);
-        // Where both are there, nothing is taken over.
+        // No subjects are copied when both are there.
         let open = |binding: &mut Value| drop(binding.make_object().remove("subjects"));
         bindings.update("", SOURCE, "", open).await.unwrap();
         super::super::ensure(&resources).await.unwrap();

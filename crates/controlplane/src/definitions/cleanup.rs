@@ -1,5 +1,7 @@
 //! The end of a definition: its objects are deleted as any client would, and when none is left it may go.
 
+use std::collections::BTreeSet;
+
 use binnacle_custom::Definition;
 use binnacle_meta::Status;
 use binnacle_registry::{Context, DeleteOptions, ListOptions, Resource};
@@ -9,7 +11,7 @@ use super::conditions::{Condition, put};
 use super::{CLEANUP, Keeper};
 use crate::objects::Objects;
 
-/// What has become of the objects of a definition.
+/// The state of a definition's objects after their deletion.
 enum Instances {
     /// Some wait for their finalizers.
     Remaining,
@@ -23,7 +25,7 @@ pub(super) fn has_objects(object: &Value) -> bool {
 }
 
 impl Keeper<'_> {
-    /// Deletes what is left of the objects; true when nothing of the definition remains to be done.
+    /// Deletes the remaining objects; true when nothing of the definition remains to be done.
     pub(super) async fn clean_up(&mut self, objects: &Objects, definition: &Definition) -> Result<bool, Status> {
         let name = &definition.name;
         let running = Condition {
@@ -65,13 +67,17 @@ impl Keeper<'_> {
 }
 
 async fn delete_instances(resource: &Resource) -> Result<Instances, Status> {
-    let context = Context::internal("");
+    let everywhere = Context::internal("");
     let list = ListOptions::default();
-    let none = |mut page: binnacle_registry::Page| page.next_chunk().is_none();
-    if !none(resource.list(&context, &list).await?) {
-        resource.delete_collection(&context, &list, &DeleteOptions::default()).await?;
+    let mut page = resource.list(&everywhere, &list).await?;
+    let mut namespaces = BTreeSet::new();
+    while let Some(chunk) = page.next_chunk() {
+        namespaces.extend(chunk.iter().map(|entry| entry.namespace().to_owned()));
     }
-    if !none(resource.list(&context, &list).await?) {
+    for namespace in namespaces {
+        resource.delete_collection(&Context::internal(&namespace), &list, &DeleteOptions::default()).await?;
+    }
+    if resource.list(&everywhere, &list).await?.next_chunk().is_some() {
         return Ok(Instances::Remaining);
     }
     Ok(Instances::Gone(Condition {

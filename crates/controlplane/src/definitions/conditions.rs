@@ -49,8 +49,8 @@ fn put_status(object: &mut Value, kind: &str, status: &str, reason: &str, messag
     }
 }
 
-/// The names, and that the definition is served or not yet: what keeps it back is another with its names, or a webhook
-/// that could not be trusted.
+/// Writes the names and their conditions. A conflict with another's names keeps a definition from being established,
+/// and so does a webhook that cannot be trusted.
 pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: bool) {
     object.make_at(&["status"]).insert("acceptedNames", judgement.accepted.to_value());
     let was_established = Definition::read(object).is("Established");
@@ -79,7 +79,7 @@ pub(super) fn put_names(object: &mut Value, judgement: &Judgement, established: 
     put(object, state);
 }
 
-/// The condition of definitions that came by v1beta1: what is not structural in their schemas, as `rules` say.
+/// Writes the condition of definitions that came by v1beta1, whose schemas may break the structural `rules`.
 pub(super) fn put_structure(object: &mut Value, rules: StructuralRules) {
     const KIND: &str = "NonStructuralSchema";
     let spec = FieldPath::new("spec");
@@ -195,7 +195,7 @@ mod tests {
                     assert_eq!([text("status"), text("reason"), text("message")], [status, reason, message]);
                 }
             }
-            // What was mended has no condition any more.
+            // A mended schema has no condition any more.
             object.make_at(&["spec"]).insert("preserveUnknownFields", false);
             object.make_at(&["spec"]).remove("versions");
             put_structure(&mut object, no_type);

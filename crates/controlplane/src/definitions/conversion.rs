@@ -17,9 +17,9 @@ use bytes::Bytes;
 pub use self::metrics::ConversionMetrics;
 use self::metrics::Failure;
 
-/// How long kube-apiserver waits for a conversion.
+/// The timeout of a conversion in kube-apiserver.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a server is asked that wants to be asked later.
+/// The maximum number of requests to a server that asks to retry later.
 const ATTEMPTS: u32 = 11;
 const GROUP: &str = "apiextensions.k8s.io";
 const REVIEW: &str = "ConversionReview";
@@ -111,7 +111,7 @@ impl ConversionWebhook {
         converted_objects(&review, version, &uid).map_err(|why| (Failure::MalformedResponse, why))
     }
 
-    /// Asks the webhook, and holds what it answers against the originals.
+    /// Calls the webhook, and checks its objects against the originals.
     async fn ask(&self, version: &str, objects: &[Value], wanted: &str) -> Result<Vec<Value>, (Failure, String)> {
         let webhook = format!("conversion webhook for {}", objects.first().map(kind_of).unwrap_or_default());
         let answered = self.call(version, objects, wanted).await;
@@ -123,7 +123,7 @@ impl ConversionWebhook {
         let invalid = |why: String| (Failure::InvalidConvertedObject, format!("{webhook} {why}"));
         let mut done = Vec::with_capacity(expected);
         for (i, (original, mut converted)) in objects.iter().zip(converted).enumerate() {
-            // Only this failure does not say whose it is.
+            // Only the message of this failure does not name the webhook.
             answer::check_object(&converted).map_err(|why| (Failure::InvalidConvertedObject, why))?;
             check(original, &converted, wanted, i).map_err(invalid)?;
             let restored = restore_metadata(original, &mut converted);
@@ -155,7 +155,7 @@ impl Converter for ConversionWebhook {
     }
 }
 
-/// Posts a review, and once more to a server that says when it may be asked again.
+/// Posts a review, and again to a server that asks to retry later.
 async fn post(client: &Client, document: Bytes) -> Result<Answer, WebhookError> {
     let begun = Instant::now();
     let mut attempts = 1;
@@ -198,7 +198,7 @@ fn kind_of(object: &Value) -> String {
     format!("{api_version}, Kind={}", object.str_at(&["kind"]))
 }
 
-/// What an answer holds, if it is one to the question.
+/// Returns the converted objects of a response, if it is one to the request.
 fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Value>, String> {
     // In v1beta1 neither is looked at.
     let strict = version == "v1";
@@ -223,7 +223,7 @@ fn converted_objects(review: &Value, version: &str, uid: &str) -> Result<Vec<Val
     Ok(response.list_at(&["convertedObjects"]).to_vec())
 }
 
-/// Whether a converted object is of the wanted version and still the same one.
+/// Fails unless a converted object has the wanted version and is still the same one.
 fn check(original: &Value, converted: &Value, wanted: &str, i: usize) -> Result<(), String> {
     let got = converted.str_at(&["apiVersion"]);
     if got != wanted {
@@ -291,7 +291,7 @@ fn same_texts(texts: &Object, original: Option<&Object>) -> bool {
         })
 }
 
-/// How Go names the type of a value.
+/// Returns Go's name for the type of a value.
 fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

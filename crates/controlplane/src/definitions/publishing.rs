@@ -19,7 +19,7 @@ pub(super) struct Change<'a> {
     pub(super) terminating: bool,
 }
 
-/// How much of the catalog a change touched.
+/// The numbers of catalog entries that a change touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     pub(super) inserted: usize,
@@ -96,7 +96,7 @@ fn place(shown: &[Arc<ResourceDescription>], plural: &Text) -> Result<usize, usi
     shown.binary_search_by(|known| known.plural.cmp(plural))
 }
 
-/// How discovery shows a resource: one whose definition is terminating without the verbs that it is about to lose.
+/// Returns a resource as discovery shows it: without the verbs that it is about to lose if it is terminating.
 fn shown(resource: &Resource, terminating: bool) -> Arc<ResourceDescription> {
     if !terminating {
         return resource.description.clone();
@@ -116,7 +116,7 @@ mod tests {
     use super::super::testing::{custom_resources, definition};
     use super::*;
 
-    /// All resources of a catalog by the place of their values, with what discovery shows of them.
+    /// All resources of a catalog by the addresses of their values, with their descriptions in discovery.
     fn values(catalog: &Catalog) -> HashMap<Text, (*const Resource, *const ResourceDescription)> {
         let snapshot = catalog.snapshot();
         let shown = |resource: &Resource| {

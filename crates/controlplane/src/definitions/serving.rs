@@ -22,10 +22,10 @@ use super::conversion::{ConversionMetrics, ConversionWebhook};
 use super::publishing::{Change, Touched, publish};
 use crate::apiservices::Registrations;
 
-/// The rules of definitions that their conditions tell of.
+/// The rules whose violations conditions of definitions report.
 #[derive(Clone, Copy)]
 pub struct DefinitionRules {
-    /// What is not structural in a schema at a path.
+    /// Finds the errors of a schema that is not structural.
     pub structure: StructuralRules,
     /// True for certificates, in base64, by which no conversion webhook can be trusted.
     pub invalid_bundle: fn(&str) -> bool,
@@ -33,7 +33,7 @@ pub struct DefinitionRules {
 
 pub(super) type StructuralRules = fn(&Value, &FieldPath) -> FieldErrors;
 
-/// What makes definitions served.
+/// Serves definitions as custom resources.
 pub struct CustomResources {
     pub(super) rules: DefinitionRules,
     catalog: Catalog,
@@ -41,7 +41,7 @@ pub struct CustomResources {
     /// The kinds of the program.
     kinds: Shared<dyn Kinds>,
     schemas: Schemas,
-    /// Knows where the services of conversion webhooks are.
+    /// Finds the addresses of conversion webhooks' services.
     resolver: Arc<dyn ServiceResolver>,
     metrics: ConversionMetrics,
     served: Mutex<ServedGroups>,
@@ -51,7 +51,7 @@ pub struct CustomResources {
 type ServedGroups = BTreeMap<Text, BTreeMap<Text, ServedDefinition>>;
 
 struct ServedDefinition {
-    /// Tells whether anything has changed that its resources are made of.
+    /// The hash that changes with anything of which the resources are made.
     fingerprint: [u8; 32],
     terminating: Arc<AtomicBool>,
     resources: Vec<Arc<Resource>>,
@@ -75,8 +75,8 @@ impl CustomResources {
         Self { catalog, installer, kinds, rules, schemas: Schemas::new(), resolver, metrics, served: Mutex::default() }
     }
 
-    /// Serves a definition, or what has become of it. Where it is terminating, no objects can be made any more; those
-    /// who watch go on, and see its objects go.
+    /// Serves a definition, new or changed. While it is terminating, no objects can be created any more; watches go on,
+    /// and see the objects go.
     pub(super) fn serve(&self, definition: &Definition, terminating: bool, registrations: &Registrations) -> Touched {
         let fingerprint = fingerprint(definition);
         let mut served = self.served.lock();
@@ -140,7 +140,7 @@ impl CustomResources {
     /// Brings the catalog in step with a definition that has changed.
     fn publish(&self, group: &Text, change: &Change<'_>, registrations: &Registrations) -> Touched {
         let touched = publish(&self.catalog, registrations, group, change);
-        // Who watches comes back, and is served by what is there then.
+        // Watchers reconnect, and are served by the new resource.
         let replaced = change.before.iter().filter(|old| !change.after.iter().any(|new| Arc::ptr_eq(old, new)));
         replaced.for_each(|resource| resource.collection.cache.retire());
         touched
@@ -154,7 +154,7 @@ impl CustomResources {
     }
 }
 
-/// The hash of what the resources of a definition are made of.
+/// The hash of the parts of a definition from which its resources are made.
 fn fingerprint(definition: &Definition) -> [u8; 32] {
     let Definition { uid, accepted, versions, namespaced, preserve_unknown, webhook, .. } = definition;
     let mut hash = Sha256::new();
@@ -259,11 +259,11 @@ mod tests {
             custom.serve(definition, false, &registrations);
         }
         assert_eq!(catalog.snapshot().resources().count(), 100);
-        // A request keeps what it began with.
+        // A request keeps the snapshot that it began with.
         let request = catalog.snapshot();
         let known: Vec<Weak<Resource>> = request.resources().map(Arc::downgrade).collect();
         assert!(request.resources().all(|resource| resource.message.get("spec").is_some()), "schemas are read");
-        // What has not changed is not made again.
+        // An unchanged resource is not made again.
         assert_eq!(custom.serve(&definitions[0], false, &registrations), Touched::default());
         let same = catalog.find("a.test", "v1", "widgets0").unwrap();
         assert!(Arc::ptr_eq(&same, request.find("a.test", "v1", "widgets0").unwrap()));

@@ -1,7 +1,7 @@
-//! Puts the default levels and schemas in place and keeps up what nobody has taken over.
+//! Creates the default levels and schemas and updates those that nobody has taken over.
 //!
-//! An annotation says whether an object follows the defaults. Mandatory ones always do; of the others an administrator
-//! says so, and before anybody has, an object that was never changed (generation 1) does.
+//! An annotation says whether an object follows the defaults. Mandatory ones always do; for the others an administrator
+//! decides by it, and without it an object that was never changed (generation 1) does.
 
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::{Catalog, Context, DeleteOptions, Match};
@@ -15,7 +15,7 @@ use crate::objects::Objects;
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 const FOLLOWS: &str = "apf.kubernetes.io/autoupdate-spec";
 
-/// What an object should be.
+/// The wanted state of an object.
 struct Wanted {
     name: &'static str,
     mandatory: bool,
@@ -79,7 +79,7 @@ async fn update(objects: &Objects, wanted: &Wanted) -> Result<(), Status> {
     }
 }
 
-/// What an object has to be changed into.
+/// The change that an object needs.
 struct Revision {
     follows: bool,
     spec: Option<Value>,
@@ -93,12 +93,12 @@ fn revision(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Revisi
     (annotation != Some(follows) || spec.is_some()).then_some(Revision { follows, spec })
 }
 
-/// The spec that an object should have, if it has another.
+/// Returns the spec that an object should have, if it has another.
 fn other_spec(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Value> {
     let resource = objects.resource();
     let mut expected = value!({"spec": (wanted.spec.clone())});
     resource.set_defaults(&mut expected);
-    // What the exempt level may lend is the administrator's business, mandatory or not.
+    // The limits of the exempt level are the administrator's business, mandatory or not.
     let limits = ["spec", "exempt"];
     if let (Some(current), Some(_)) = (object.object_at(&limits), expected.object_at(&limits)) {
         for member in ["nominalConcurrencyShares", "lendablePercent"] {
@@ -113,7 +113,7 @@ fn other_spec(objects: &Objects, wanted: &Wanted, object: &Value) -> Option<Valu
     (expected.get("spec") != object.get("spec")).then(|| wanted.spec.clone())
 }
 
-/// What the annotation says, if it says something.
+/// Returns the value of the annotation, if it has a valid one.
 fn follows(object: &Value) -> Option<bool> {
     match object.str_at(&["metadata", "annotations", FOLLOWS]) {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

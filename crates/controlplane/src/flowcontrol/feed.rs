@@ -1,4 +1,4 @@
-//! Flow schemas and priority levels on their way from the watch caches to what shares the server out by them.
+//! Follows flow schemas and priority levels, from the watch caches to priority and fairness.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::informer::{Handler, Informer};
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const VERSION: &str = "v1";
 
-/// What is there. Nothing is handed on before both kinds have been read.
+/// All objects of both kinds. Nothing is handed on before both have been read.
 #[derive(Default)]
 struct Known {
     schemas: Kept<FlowSchema>,
@@ -36,7 +36,7 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T: PartialEq> Kept<T> {
-    /// Keeps the object, and says whether that is news.
+    /// Keeps the object, and returns true if it is new or another.
     fn put(&mut self, name: Text, object: T) -> bool {
         let same = self.objects.get(&name) == Some(&object);
         self.objects.insert(name, object);

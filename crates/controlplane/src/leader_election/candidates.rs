@@ -43,7 +43,7 @@ impl Candidate {
         self.renewed.is_none_or(|renewed| !holds(renewed, VALID, now))
     }
 
-    /// True where it has said that it is there since it was asked.
+    /// True if it has renewed since it was pinged.
     pub(super) fn has_answered(&self) -> bool {
         self.pinged.is_none_or(|pinged| self.renewed.is_some_and(|renewed| renewed >= pinged))
     }
@@ -56,7 +56,7 @@ impl Candidate {
     }
 }
 
-/// True as long as a time that holds for so long is not over.
+/// True until `duration` after `from` is over.
 pub(super) fn holds(from: MicroTime, duration: Duration, now: MicroTime) -> bool {
     now.as_time().nanos_since(&from.as_time()) < i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
@@ -67,7 +67,7 @@ pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     fit.min_by(|one, other| one.order(other))
 }
 
-/// A version as it is said, be it short or with a `v`.
+/// Parses a version, be it short or with a `v`.
 fn version(text: &str) -> Option<SemanticVersion> {
     SemanticVersion::parse_tolerant(text.trim()).ok()
 }
@@ -129,7 +129,7 @@ mod tests {
         let [old, new, other] = [("a", "1.35.0", "x/y"), ("b", "1.36.0", OLDEST_EMULATION), ("c", "1.36.0", "x/z")]
             .map(|(name, version, strategy)| candidate(name, version, version, at, strategy));
         assert_eq!(strategy(&[old.clone(), new.clone()]), Ok(OLDEST_EMULATION));
-        // What cannot be read is 0.0.0.
+        // A version that cannot be read is 0.0.0.
         let unread = candidate("d", "x", "", at, "x/y");
         let zero = candidate("e", "0", "0", at, "x/z");
         assert!(strategy(&[unread.clone(), zero]).is_err());

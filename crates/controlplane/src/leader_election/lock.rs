@@ -1,4 +1,4 @@
-//! The lease by which the servers of a store agree which of them elects, held as client-go's elector holds one.
+//! The lease whose holder elects, among the servers of a store, held as client-go's elector holds one.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub(super) struct Lock {
     leases: Objects,
     identity: String,
     timing: Leadership,
-    /// What the lease said when it last changed, and when that was by our own clock: nobody trusts that of others.
+    /// The lease's spec when it last changed, and the time of that by our own clock: nobody trusts that of others.
     observed: Option<(Value, Instant)>,
 }
 
@@ -101,7 +101,7 @@ impl Lock {
         if !holder.is_empty() && holder != self.identity && fresh {
             return Ok(false);
         }
-        // What others wrote meanwhile is theirs.
+        // A lease that others have written meanwhile is theirs.
         let mut written = false;
         let change = |lease: &mut Value| {
             written = lease.get("spec").is_none_or(|found| *found == spec);

@@ -56,7 +56,7 @@ fn endpoints_are_ready_and_of_the_first_family() {
     }
 }
 
-/// What has changed is seen by the next who asks, and what has not changed is not listed again.
+/// The next caller sees changes, and unchanged endpoints are not listed again.
 #[tokio::test]
 async fn changes_are_seen() {
     let cluster = Cluster::start().await;

@@ -33,14 +33,14 @@ pub(crate) struct Owner<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Why no address could be had.
+/// The error of an address that could not be had.
 #[derive(Debug)]
 pub(crate) enum AddressError {
     Full,
     Allocated,
     /// No service CIDR that is ready holds the address.
     Elsewhere,
-    /// What a dry run says instead, which asks only one range.
+    /// The error of a dry run instead, which asks only one range.
     NotInRange(IpAddr, String),
     Failed(Status),
 }
@@ -64,7 +64,7 @@ impl Addresses {
         Self { resources, metrics: None }
     }
 
-    /// The same, counting what services get.
+    /// The same, counting allocations.
     #[must_use]
     pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
         if let Some(metrics) = &metrics {
@@ -90,7 +90,7 @@ impl Addresses {
         for range in self.ranges(family).await? {
             let begun = Instant::now();
             for address in range.candidates() {
-                // What the cache does not know yet, the store does.
+                // The cache may lack an address that the store has: creating it fails then.
                 if known.collection.cache.get(&address.to_string()).is_some() {
                     continue;
                 }
@@ -105,7 +105,7 @@ impl Addresses {
         Err(AddressError::Full)
     }
 
-    /// What [`Addresses::take`] says when nothing is to be taken.
+    /// Returns the result that [`Addresses::take`] would have, without taking the address.
     pub(crate) async fn try_take(&self, address: IpAddr) -> Result<(), AddressError> {
         match self.ranges(Family::of(address)).await?.first() {
             Some(range) if range.contains(address) => Ok(()),
@@ -145,7 +145,7 @@ impl Addresses {
         }
     }
 
-    /// Gives an address back, unless it is somebody else's. What fails is left to the repair loop.
+    /// Releases an address, unless it is another service's. A failure is left to the repair loop.
     pub(crate) async fn release(&self, address: IpAddr, owner: Owner<'_>) {
         if let Err(status) = self.try_release(address, owner).await {
             tracing::warn!(%address, error = status.message(), "the address of a service could not be given back yet");
@@ -204,7 +204,7 @@ impl Addresses {
     }
 }
 
-/// Whether an IPAddress object stands for an address of this service.
+/// Returns true if an IPAddress object stands for an address of this service.
 pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
     let parent = |member| object.str_at(&["spec", "parentRef", member]);
     parent("group").is_empty()
@@ -213,7 +213,7 @@ pub(crate) fn is_parent(object: &Value, owner: Owner<'_>) -> bool {
         && parent("name") == owner.name
 }
 
-/// The ranges of service CIDRs that are ready and stay; one whose readiness nobody has told of counts as ready.
+/// The ranges of service CIDRs that are ready and stay; one without the condition counts as ready.
 fn usable(cidrs: &[Value], family: Family) -> Vec<AddressRange> {
     let mut ranges = Vec::new();
     for cidr in cidrs.iter().filter(|cidr| is_ready(cidr)) {

@@ -1,5 +1,5 @@
-//! Which of a row of numbers are taken, in the form in which kube-apiserver stores it: the bytes of one large number,
-//! most significant first, in which bit *i* stands for the *i*-th.
+//! A bitmap of taken numbers, in the form in which kube-apiserver stores it: the bytes of one large number, most
+//! significant first, in which bit *i* stands for the *i*-th.
 
 /// A fixed row of bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Bitmap {
         self.bits.get(i).copied().unwrap_or(false)
     }
 
-    /// What is beyond the row is not set.
+    /// Sets a bit; one beyond the row is ignored.
     pub(crate) fn set(&mut self, i: usize, taken: bool) {
         if let Some(bit) = self.bits.get_mut(i) {
             *bit = taken;

@@ -1,4 +1,4 @@
-//! Which address families a service is of (KEP-563): what the client says, completed from what the cluster has.
+//! The address families of a service (KEP-563): those of the client, completed with those of the cluster.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath, GroupKind, Status};
 use binnacle_schema::Value;
@@ -13,7 +13,7 @@ use super::spec::{Family, NONE, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_ST
 pub(crate) struct Families(Vec<Family>);
 
 impl Families {
-    /// Of the service CIDRs of the flags.
+    /// With the families of the flags' service CIDRs.
     pub(crate) fn new(configured: impl IntoIterator<Item = Family>) -> Self {
         let mut families = Vec::new();
         for family in configured {
@@ -37,7 +37,7 @@ impl Families {
     }
 
     /// Fills in `ipFamilyPolicy` and `ipFamilies` of a service that is created (`old` is `None`) or changed, or refuses
-    /// what contradicts itself or the cluster.
+    /// a service that contradicts itself or the cluster.
     pub(crate) fn complete(&self, service: &mut Value, old: Option<&Value>) -> Result<(), Status> {
         if Spec::of(service).is_external_name() || old.is_some_and(|old| is_settled_dual_stack(service, old)) {
             return Ok(());
@@ -55,7 +55,7 @@ impl Families {
         refuse(service, &errors)?;
 
         if Spec::of(service).cluster_ip() == NONE && !Spec::of(service).has_selector() {
-            // Whoever fills its endpoints may use either family, whatever the cluster has.
+            // The author of its endpoints may use either family, whatever the cluster has.
             self.fill_in(service, true);
             return Ok(());
         }
@@ -136,7 +136,7 @@ pub(crate) fn is_settled_dual_stack(service: &Value, old: &Value) -> bool {
         && new.families() == old.families()
 }
 
-/// A service never changes between one and two families without being told: what was is kept.
+/// A service never changes between one and two families by itself: the old policy is kept.
 fn default_policy(service: &mut Value, old: Option<&Value>) {
     let spec = Spec::of(service);
     // An empty text is a policy, and none of those that there are.

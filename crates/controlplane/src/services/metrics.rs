@@ -1,4 +1,4 @@
-//! The metric families of kube-apiserver for what services are given: cluster IPs and node ports.
+//! The metric families of kube-apiserver for allocations to services: cluster IPs and node ports.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::range::AddressRange;
 
-/// How many addresses and ports are given and left. Clones are the same families.
+/// The numbers of allocated and free addresses and ports. Clones are the same families.
 #[derive(Clone, Debug)]
 pub struct AllocatorMetrics {
     held: Held,
@@ -33,7 +33,7 @@ pub struct AllocatorMetrics {
     port_errors: IntCounterVec,
 }
 
-/// How an address or a port was chosen.
+/// The way an address or a port was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// The service asked for it.
@@ -133,14 +133,14 @@ impl AllocatorMetrics {
     }
 }
 
-/// The addresses that are given of each range, counted when somebody asks.
+/// The allocated addresses of each range, counted at each scrape.
 #[derive(Clone)]
 struct Held(Arc<Addresses>);
 
 struct Addresses {
     given: GaugeVec,
     free: GaugeVec,
-    /// Those of which addresses were given.
+    /// The ranges with allocations.
     ranges: Mutex<BTreeMap<String, AddressRange>>,
     resources: OnceLock<Catalog>,
 }

@@ -1,4 +1,4 @@
-//! Node ports. What is taken stands in one object of the store, as kube-apiserver keeps it, so that several servers, of
+//! Node ports. The taken ones stand in one object of the store, as kube-apiserver keeps it, so that several servers, of
 //! either make, cannot give one port twice.
 
 use std::fmt;
@@ -24,13 +24,13 @@ const KEY: &str = "ranges/servicenodeports";
 const KIND: &str = "RangeAllocation";
 const DEPTH: usize = 32;
 
-/// The first ports are left to who asks for certain ones, as long as the rest lasts (KEP-3668):
+/// The first ports are reserved for requests of certain ports, as long as the rest lasts (KEP-3668):
 /// `min(max(16, size / 32), 128)` ports of a range of more than 16.
 const STATIC_MIN: usize = 16;
 const STATIC_MAX: usize = 128;
 const STATIC_SHARE: usize = 32;
 
-/// What a dry run gives for a port that it would have chosen, and counts up from.
+/// The first port that a dry run gives where it would have chosen one; it counts up from there.
 const DRY_RUN_PORT: i64 = 32769;
 
 /// The node ports of all services.
@@ -38,14 +38,14 @@ pub(crate) struct NodePorts {
     resources: Catalog,
     range: PortRange,
     metrics: Option<AllocatorMetrics>,
-    /// As last read or written; `None` before.
+    /// The state as last read or written; `None` before.
     state: Mutex<Option<State>>,
 }
 
 #[derive(Clone)]
 struct State {
     taken: Bitmap,
-    /// Of the stored object; `None` when there is none yet.
+    /// The revision of the stored object; `None` when there is none yet.
     revision: Option<Revision>,
 }
 
@@ -54,15 +54,15 @@ pub(crate) struct Session<'a> {
     range: PortRange,
     taken: &'a mut Bitmap,
     dry_run: bool,
-    /// In a dry run: what the next chosen port is.
+    /// The next chosen port of a dry run.
     next_dummy: i64,
-    /// How the ports were chosen that were taken.
+    /// The scopes of the ports that were taken.
     given: Vec<Scope>,
-    /// How the port was to be chosen that could not be had.
+    /// The scope of the port that could not be had.
     refused: Option<Scope>,
 }
 
-/// Why a port could not be had.
+/// The error of a port that could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortError {
     Full,
@@ -131,13 +131,13 @@ impl NodePorts {
         Self { resources, range, metrics: None, state: Mutex::new(None) }
     }
 
-    /// The same, counting what services get.
+    /// The same, counting allocations.
     #[must_use]
     pub(crate) fn counted(self, metrics: Option<AllocatorMetrics>) -> Self {
         Self { metrics, ..self }
     }
 
-    /// Takes ports as `plan` says; it may be asked again, when others were quicker.
+    /// Takes the ports of `plan`, which may be called again when another server was quicker.
     pub(crate) async fn take<T>(
         &self,
         dry_run: bool,
@@ -165,7 +165,7 @@ impl NodePorts {
             let planned = plan(&mut session);
             let (given, refused) = (session.given, session.refused);
             match planned {
-                // Another server may have given back what is missing here.
+                // Another server may have released the missing port.
                 Err(_) if !fresh => continue,
                 Err(status) => {
                     if let (Some(metrics), Some(scope), false) = (&self.metrics, refused, dry_run) {
@@ -189,7 +189,7 @@ impl NodePorts {
         }
     }
 
-    /// Tells how many ports are given, some of them now.
+    /// Counts the ports that are taken, those of `given` just now.
     fn count(&self, state: &State, given: &[Scope]) {
         if let Some(metrics) = &self.metrics {
             metrics.ports_given(given);
@@ -197,7 +197,7 @@ impl NodePorts {
         }
     }
 
-    /// Gives ports back. What fails is left to the repair loop.
+    /// Releases ports. A failure is left to the repair loop.
     pub(crate) async fn release(&self, ports: &[i64]) {
         if ports.is_empty() {
             return;
@@ -207,8 +207,8 @@ impl NodePorts {
         }
     }
 
-    /// Marks the ports that services have, and gives back those of `leaked` that no service has. Says which ports are
-    /// taken without belonging to a service.
+    /// Marks the ports that services have, and releases those of `leaked` that no service has. Returns the ports that
+    /// are taken without belonging to a service.
     pub(crate) async fn repair(&self, leaked: &[i64]) -> Result<Vec<i64>, Status> {
         let mut state = self.state.lock().await;
         *state = None;
@@ -241,7 +241,7 @@ impl NodePorts {
             };
             let mut taken = known.taken.clone();
             change(self.range, &mut taken);
-            // Another server may have taken what seems to be free already.
+            // Another server may have taken a port that seems to be free.
             if taken == known.taken && !fresh {
                 continue;
             }
@@ -253,7 +253,7 @@ impl NodePorts {
         }
     }
 
-    /// What the store says; without its word, or when it speaks of another range, what the services have.
+    /// Reads the taken ports of the store, or those of the services if the store has none or another range.
     async fn load(&self) -> Result<State, Status> {
         let (store, key) = self.place()?;
         let (kv, _) = store.get(key, None).await.map_err(store_failure)?;
@@ -301,7 +301,7 @@ impl NodePorts {
         Ok(Bytes::from(proto::wrap("v1", KIND, |raw| proto::encode(&object, message, raw))))
     }
 
-    /// `None` for another range, and for what cannot be read.
+    /// `None` for another range, and for an unreadable object.
     fn decode(&self, kv: &KeyValue) -> Option<Bitmap> {
         let envelope = proto::unwrap(&kv.value).ok()?;
         let snapshot = self.resources.snapshot();
@@ -314,7 +314,7 @@ impl NodePorts {
         Some(Bitmap::from_bytes(&bytes, self.range.size()))
     }
 
-    /// Where the object is.
+    /// Returns the store and key of the object.
     fn place(&self) -> Result<(RequestStore, Bytes), Status> {
         let services = self.resources.require("", "v1", "services")?;
         let collection = &services.collection;

@@ -1,4 +1,4 @@
-//! Which node ports a service gets, keeps and gives back.
+//! The node ports that a service gets, keeps and releases.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +30,7 @@ impl Plan {
     }
 }
 
-/// Whether a change (a creation without `old`) can need new ports.
+/// Returns true if a change (a creation without `old`) can need new ports.
 pub(crate) fn needs_ports(service: &Value, old: Option<&Value>) -> bool {
     Spec::of(service).uses_node_ports() || needs_new_health_check(service, old)
 }

@@ -1,4 +1,4 @@
-//! The addresses of one service CIDR: which may be given, and in what order they are tried (KEP-3070).
+//! The addresses of one service CIDR: those that may be given, and the order in which they are tried (KEP-3070).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use binnacle_validation::ip::Cidr;
 use super::spec::Family;
 use crate::random;
 
-/// The part at the beginning is left to who asks for certain addresses, as long as the rest lasts:
+/// The first part is reserved for requests of certain addresses, as long as the rest lasts:
 /// `min(max(16, size / 16), 256)` addresses of a range of more than 16.
 const STATIC_MIN: u128 = 16;
 const STATIC_MAX: u128 = 256;
@@ -17,10 +17,10 @@ const STATIC_SHARE: u128 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressRange {
     cidr: Cidr,
-    /// Bounds of what can be given, both included; `last` comes before `first` when there is nothing to give.
+    /// The bounds of the addresses to give, both included; `last` comes before `first` when there are none.
     first: u128,
     last: u128,
-    /// How many of them are left to who asks.
+    /// The number of them that is reserved for requests of certain addresses.
     reserved: u128,
 }
 
@@ -56,7 +56,7 @@ impl AddressRange {
         self.cidr.network()
     }
 
-    /// How many addresses can be given.
+    /// Returns the number of addresses to give.
     pub(crate) fn size(&self) -> f64 {
         self.last.saturating_add(1).saturating_sub(self.first) as f64
     }

@@ -1,5 +1,5 @@
-//! What went wrong between a service and what it was given is put right: addresses and ports that a service has are
-//! marked as taken, those that nobody has are given back once it is clear that nobody is about to get them.
+//! Repairs the allocations of services: addresses and ports that a service has are marked as taken, those that no
+//! service has are released once it is clear that none is about to get them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use super::spec::Spec;
 use crate::objects::Objects;
 use crate::start::Work;
 
-/// Seconds after which an address without a service is not one whose service is just being written.
+/// The age in seconds at which an address without a service is leaked: the service of a younger one may come yet.
 const GRACE: i64 = 60;
 
 pub(crate) async fn ensure(work: &Work) -> Result<(), Status> {

@@ -1,4 +1,4 @@
-//! What allocation reads and writes in a service's spec.
+//! The fields of a service's spec that allocation reads and writes.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -57,7 +57,7 @@ impl Family {
 pub(crate) struct Spec<'a>(&'a Value);
 
 impl<'a> Spec<'a> {
-    /// Of a whole service.
+    /// The spec of a whole service.
     pub(crate) fn of(service: &'a Value) -> Self {
         static NULL: Value = Value::Null;
         Self(service.get("spec").unwrap_or(&NULL))
@@ -75,12 +75,12 @@ impl<'a> Spec<'a> {
         self.kind() == "ExternalName"
     }
 
-    /// Whether ports may be opened on nodes.
+    /// Returns true if ports may be opened on nodes.
     pub(crate) fn uses_node_ports(self) -> bool {
         matches!(self.kind(), "NodePort" | "LoadBalancer")
     }
 
-    /// Whether ports that are not named are opened on nodes as well.
+    /// Returns true if unnamed node ports are opened as well.
     pub(crate) fn fills_in_node_ports(self) -> bool {
         match self.kind() {
             "NodePort" => true,
@@ -133,7 +133,7 @@ impl<'a> Spec<'a> {
         self.ports().iter().map(node_port).filter(|port| *port != 0 && seen.insert(*port)).collect()
     }
 
-    /// The addresses that it has, `None` and what cannot be read left out.
+    /// Returns its cluster IPs, without `None` and unreadable ones.
     pub(crate) fn addresses(self) -> Vec<IpAddr> {
         if self.is_external_name() || self.is_headless() {
             return Vec::new();

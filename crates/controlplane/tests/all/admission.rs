@@ -1,4 +1,4 @@
-//! The admission plugins over real resources: what they add to objects, and what they refuse.
+//! The admission plugins over real resources: their defaults, and their refusals.
 
 use std::time::{Duration, Instant};
 
@@ -166,7 +166,7 @@ async fn other_kinds_are_completed() {
     }
 }
 
-/// Whoever deletes jobs without a word about their pods is told what becomes of those, once.
+/// A delete of jobs that does not mention their pods returns one warning about those.
 #[tokio::test]
 async fn deleting_a_collection_warns_once() {
     let server = server().await;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use binnacle_admission::{Chain, Metrics, Options, ResourceLookup, all, is_default};
+use binnacle_admission::{Chain, Metrics, PluginOptions, ResourceLookup, all, is_default};
 use binnacle_authz::{AlwaysAllow, Authorizer};
 use binnacle_builtin::Releases;
 use binnacle_controlplane::{Config, service_hooks};
@@ -34,7 +34,7 @@ impl Server {
         let lookup = Arc::new(ResourceLookup::new(resources.clone()));
         let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
         let metrics = Metrics::register(&Registry::new()).unwrap();
-        let mut plugins = all(lookup, &authorizer, &Options::default(), &metrics);
+        let mut plugins = all(lookup, &authorizer, &PluginOptions::default(), &metrics);
         plugins.retain(|plugin| is_default(plugin.name()));
         let admission = Chain::new(plugins, &metrics).unwrap();
         let services: Arc<dyn Hooks> = service_hooks(resources.clone(), config);

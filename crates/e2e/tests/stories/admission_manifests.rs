@@ -1,4 +1,4 @@
-//! Policies and webhooks in files of the server: what nobody can take away through the API.
+//! Policies and webhooks in files of the server: nobody can remove them through the API.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -60,7 +60,7 @@ fn webhooks(hook: &Hook) -> Value {
     })
 }
 
-/// Refuses what is called `never`.
+/// A webhook that refuses objects with the name `never`.
 async fn hook() -> Hook {
     Hook::start(|request: http::Request<Vec<u8>>| async move {
         let review: Value = serde_json::from_slice(request.body()).unwrap();
@@ -143,7 +143,7 @@ async fn in_force_before_the_api() {
     assert!(text.contains("apiserver_manifest_admission_config_controller_last_config_info{"), "{text}");
     let (_, why) = post(&server, CONFIG_MAPS, &named("bad")).await;
     assert_eq!(why, denied("configmaps", "bad", "another reason"));
-    // What is gone from the files is in force no longer.
+    // A policy whose file is removed is no longer in force.
     std::fs::remove_file(&policies).unwrap();
     wait_until("the policy to be gone", async || {
         (post(&server, CONFIG_MAPS, &named("bad")).await.0 == 201).then_some(())

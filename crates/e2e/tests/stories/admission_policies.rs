@@ -1,5 +1,5 @@
-//! Admission policies, as a platform team uses them: limits with parameters of a kind of its own, warnings before refusals,
-//! defaults for what teams forget, and a status that tells what is wrong with a policy.
+//! Admission policies, as a platform team uses them: limits with parameters of a kind of its own, warnings before
+//! refusals, defaults for fields that teams forget, and a status with the errors of a policy.
 
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn apply(kubectl: &Kubectl, object: &Value) {
     kubectl.ok_with(&["apply", "-f", "-"], &object.to_string());
 }
 
-/// How many replicas a namespace's deployments may have.
+/// The definition of `limits`, the parameters with the most replicas that a namespace's deployments may have.
 fn limit_definition() -> Value {
     let schema = json!({"type": "object", "properties": {"most": {"type": "integer", "default": 3}}});
     json!({
@@ -77,7 +77,7 @@ fn deployment(name: &str, replicas: i64) -> Value {
     })
 }
 
-/// What a dry run of the creation says, once that has the part.
+/// Waits until a dry run of the creation prints the part, and returns its output.
 fn until_told(kubectl: &Kubectl, object: &Value, part: &str) -> String {
     wait_until_blocking(part, || {
         let tried = kubectl.run_with(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &object.to_string());
@@ -120,7 +120,7 @@ fn limits_with_parameters() {
     let refused = kubectl.run_with(&["create", "-f", "-"], &large.to_string());
     assert!(refused.err.contains("at most 3 replicas, not 5"), "{}", refused.err);
 
-    // What changes counts at once: the parameter, then what is done about failures, then the policy.
+    // Changes take effect at once: of the parameter, then of the validation actions, then of the policy.
     kubectl.ok(&["patch", "limit", "default", "--type=merge", "-p", r#"{"most":4}"#]);
     until_told(&kubectl, &large, "at most 4 replicas, not 5");
     apply(&kubectl, &limit_binding(&["Warn"]));
@@ -135,7 +135,7 @@ fn limits_with_parameters() {
     kubectl.ok_with(&["create", "-f", "-"], &large.to_string());
 }
 
-/// Nobody learns through a policy what they may not read.
+/// A policy reveals nothing that its author may not read.
 #[test]
 fn parameters_that_the_author_may_not_read() {
     let server = Server::ephemeral();
@@ -197,7 +197,7 @@ fn defaults_by_mutation() {
     assert_eq!(names, ["main", "proxy"], "{web}");
     assert_eq!(template["metadata"]["labels"]["containers"], "2", "{web}");
     assert_eq!(web["metadata"]["annotations"]["rules.test/proxy"], "yes", "{web}");
-    // What policies add has the defaults of its kind.
+    // Fields that policies add get the defaults of the kind.
     assert_eq!(template["spec"]["containers"][1]["terminationMessagePolicy"], "File", "{web}");
 
     // A list that is owned as a whole is not replaced by halves.
@@ -216,7 +216,7 @@ fn defaults_by_mutation() {
     until_told(&kubectl, &deployment("other", 1), refused);
 }
 
-/// Without a controller manager the server itself says what is wrong with a policy.
+/// Without a controller manager the server itself reports the errors of a policy.
 #[test]
 fn type_checking() {
     let server = Server::ephemeral();

@@ -97,7 +97,7 @@ fn behave(head: &str) -> Reply {
     }
 }
 
-/// The other server is told who asked and what, by headers that nobody else can set; and nothing by which it could act as
+/// Headers that nobody else can set tell the other server who asks; it gets no credentials by which it could act as
 /// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_other_server_knows_who_asks() {
@@ -108,7 +108,7 @@ async fn the_other_server_knows_who_asks() {
     assert_eq!((&passed["reason"], &passed["message"]), (&json!("Passed"), &json!("all checks passed")));
     until("requests are handed on", async || rig.code("root", "GET", &format!("{THINGS}/x")).await == 200).await;
 
-    // Who may not is refused here.
+    // This server refuses users without permission.
     assert_eq!(rig.code("alice", "GET", &format!("{THINGS}/secret")).await, 403);
     let headers = [
         ("authorization", "Bearer root"),
@@ -120,7 +120,7 @@ async fn the_other_server_knows_who_asks() {
         ("cookie", "a=b"),
         ("x-forwarded-for", "192.0.2.9"),
     ];
-    // The path is handed on as it was allowed: what was escaped in it cannot lead to something else there.
+    // The path is forwarded as it was authorized: escapes in it cannot lead to another one there.
     let path = format!("{THINGS}/a%2fb%2e%2e?b=2&a=%2F&c;d=1");
     rig.client().await.send("GET", &path, &headers, "").await.unwrap();
     // Bytes that are no text arrive as they are.
@@ -143,7 +143,7 @@ async fn the_other_server_knows_who_asks() {
     }
 }
 
-/// Whatever the other server answers, the client gets an answer, and nothing that was only between the two servers.
+/// Whatever the other server answers, the client gets an answer, without the hop-by-hop parts between the two servers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_misbehaves() {
     let extension = Extension::start(behave).await;
@@ -159,10 +159,10 @@ async fn a_server_that_misbehaves() {
         // CVE-2022-3172: clients would follow it with their credentials.
         ("away", 502, "the backend attempted to redirect this request, which is not permitted"),
         ("plain", 418, "tea"),
-        // A connection that nobody asked to be given up: what follows is not for the client.
+        // A switch of protocols that nobody asked for: the bytes behind it are not for the client.
         ("switch", 503, "backend tried to switch protocol \"foo\" when \"\" was requested\n"),
         ("old", 200, "abc"),
-        // Where the body ends, the encoding tells.
+        // The transfer encoding decides where the body ends.
         ("both", 200, "abc"),
         ("untyped", 200, "<html>"),
         ("folded", 200, "ab"),
@@ -180,7 +180,7 @@ async fn a_server_that_misbehaves() {
         assert!(answer.body.starts_with(want), "{name}: {}", answer.body);
         assert_eq!(answer.header("location"), "", "{name}");
     }
-    // Browsers must not guess by themselves what it is.
+    // Browsers must not guess the type by themselves.
     assert_eq!(get("untyped").await.header("content-type"), "text/html; charset=utf-8");
     let answer = get("cors").await;
     assert_eq!(
@@ -225,7 +225,7 @@ async fn a_server_that_misbehaves() {
     assert_eq!(refused.header("content-type"), "text/plain; charset=utf-8");
 }
 
-/// Discovery tells of other servers' groups beside our own, with what could be learnt of them.
+/// Discovery lists the groups of other servers beside our own, as far as they could be learnt.
 #[tokio::test(flavor = "multi_thread")]
 async fn discovery_is_merged() {
     let huge = Extension::start(|head| match last(head) {
@@ -265,7 +265,7 @@ async fn discovery_is_merged() {
         (&plain["kind"], &plain["preferredVersion"]["groupVersion"]),
         (&json!("APIGroup"), &json!("ext.test/v1"))
     );
-    // What is taken away is gone, and nobody claims its paths.
+    // A deleted APIService is gone, and nobody serves its paths.
     let deleted = rig.send("root", "DELETE", &format!("{API_SERVICES}/v1.{GROUP}"), &Value::Null).await;
     assert_eq!(deleted.status, 200);
     until("it is gone", async || version(&document().await, GROUP).is_none()).await;
@@ -296,7 +296,7 @@ async fn certificates_are_looked_at() {
     assert!(extension.seen().is_empty());
 }
 
-/// A bundle that cannot be read is nothing that the server could help: nothing is said of it, and requests are refused.
+/// A CA bundle that cannot be read is not reported, as the server cannot mend it, and requests are refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bundle_that_cannot_be_read() {
     let extension = Extension::start(behave).await;
@@ -311,7 +311,7 @@ async fn a_bundle_that_cannot_be_read() {
     assert_eq!(rig.code("root", "GET", &format!("{THINGS}/x")).await, 503);
 }
 
-/// What is counted of other servers is there from the start, under the Go server's names.
+/// Metrics of extension servers are there from the start, under kube-apiserver's names.
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_of_other_servers() {
     let extension = Extension::start(behave).await;

@@ -31,7 +31,7 @@ fn behave(head: &str) -> Reply {
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\nfirst\n".to_vec(),
         ),
         "refuse" => Reply::of(403, "text/plain", "no"),
-        // What was said after the upgrade: the server takes it for the head of a request.
+        // Text sent after the upgrade, which the extension server takes for the head of a request.
         "said" => Reply::Answer(b"second\n".to_vec()),
         _ => Reply::of(404, "text/plain", "no"),
     }
@@ -84,7 +84,7 @@ async fn bytes_pass_both_ways() {
         assert!(!head.contains("authorization") && !head.contains("somebody") && !head.contains("others"), "{head}");
         assert!(!head.contains("host: elsewhere.test"), "{head}");
     }
-    // Who may not is refused here, before the other server hears of it.
+    // This server refuses users without permission before the other server hears of them.
     let before = extension.seen().len();
     let request = format!(
         "GET {THINGS}/websocket HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer alice\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -94,7 +94,7 @@ async fn bytes_pass_both_ways() {
     assert_eq!(extension.seen().len(), before);
 }
 
-/// A refused upgrade leaves no tunnel: what the client sends behind it is for this server (CVE-2018-1002105).
+/// A refused upgrade leaves no tunnel: bytes that the client sends behind it are for this server (CVE-2018-1002105).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_upgrade_leaves_no_tunnel() {
     let (extension, rig) = start().await;

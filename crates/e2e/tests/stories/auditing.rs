@@ -1,4 +1,4 @@
-//! What the audit log tells of requests, and what becomes of requests when it cannot be written.
+//! Events of the audit log, and the fate of requests when it cannot be written.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Who is calling: proxies in front, bootstrap tokens, token webhooks, issuers of ID tokens, and nobody in particular.
+//! Authentication: front proxies, bootstrap tokens, token webhooks, issuers of ID tokens, and anonymous requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -52,7 +52,7 @@ fn trusted(server: &Server) -> String {
     std::fs::read_to_string(words.nth(1).unwrap()).unwrap()
 }
 
-/// What somebody with these headers is told of themselves: code, and name and groups.
+/// The code, and the name and groups that a SelfSubjectReview returns for requests with these headers.
 async fn who(client: &mut Client, headers: &[(&str, &str)]) -> (u16, String) {
     let body = r#"{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}"#;
     let headers = [headers, &[("content-type", "application/json")]].concat();
@@ -113,7 +113,7 @@ async fn only_proxies_say_who_is_calling() {
     ] {
         let mut client = server.connect(&with[0]).await;
         let (code, user) = who(&mut client, headers).await;
-        // A proxy's own certificate is nobody's: without a user there is only anonymous, who may not ask.
+        // A proxy's own certificate names nobody: without a user the request is anonymous, and may not ask.
         let want_code = if want.0 == 401 { 403 } else { want.0 };
         assert!(
             (code, user.as_str()) == want || (code, user.as_str()) == (want_code, " "),
@@ -123,7 +123,7 @@ async fn only_proxies_say_who_is_calling() {
             assert_eq!((code, user.as_str()), want, "{headers:?}");
         }
     }
-    // Who is no proxy is not believed: not with another name, nor by another authority, nor without a certificate.
+    // Only a proxy is believed: none with another name, or a certificate of another authority, or without one.
     for handshake in [&with[1], &with[2], &Handshake::new(&*trusted).alpn(&["http/1.1"])] {
         let Ok(mut client) = Client::connect(server.address, handshake).await else { continue };
         let headers = [jane, masters];
@@ -186,7 +186,7 @@ async fn bootstrap_tokens() {
     wait_until("the token to be gone", async || (bearer(&server, good).await.0 == 401).then_some(())).await;
 }
 
-/// What a token webhook does, by the token.
+/// A token webhook whose answer depends on the token.
 async fn reviewer(calls: Arc<AtomicU32>) -> Hook {
     Hook::start(move |request: Request<Vec<u8>>| {
         let calls = calls.clone();
@@ -236,9 +236,9 @@ async fn a_token_webhook_in_all_moods() {
     for (token, want) in [("good", hooked.clone()), ("slow", hooked.clone()), ("good", hooked.clone())] {
         assert_eq!(bearer(&server, token).await, want, "{token}");
     }
-    // What is known is not asked again.
+    // A cached answer is not asked for again.
     assert_eq!(calls.load(Ordering::SeqCst), 2);
-    // Whoever wonders why it took so long finds it in the audit log.
+    // The audit log has the latency of the authentication.
     let told = wait_until("the slow request to be told of", async || {
         let log = std::fs::read_to_string(&log).ok()?;
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -255,13 +255,13 @@ async fn a_token_webhook_in_all_moods() {
         let (code, _) = bearer(&server, token).await;
         assert_eq!(code, 401, "{token}");
     }
-    // Who waits for a webhook that holds the connection keeps nobody else waiting.
+    // A request that waits for a webhook that holds the connection keeps nobody else waiting.
     let mut waiting = server.connect(&Handshake::new(server.admin().authority)).await;
     let held = tokio::spawn(async move { who(&mut waiting, &[("authorization", "Bearer held")]).await });
     assert_eq!(bearer(&server, "good").await, hooked);
     assert_eq!(server.client().await.get("/api/v1/nodes").await.unwrap().status, 200);
     held.abort();
-    // With the webhook down, who is remembered is still known, and the others are not.
+    // With the webhook down, cached users are still known, and others are not.
     drop(hook);
     assert_eq!(bearer(&server, "good").await, hooked);
     assert_eq!(bearer(&server, "new").await.0, 401);
@@ -385,7 +385,7 @@ async fn issuers_of_id_tokens() {
     // As large as providers with many groups make them; and larger than all headers may be together.
     let large = format!("Bearer {}", signed(json!({"more": "x".repeat(20_000)})));
     let endless = format!("Bearer {}", "A".repeat(1_200_000));
-    // Where that begins is exact with HTTP/2 only: HTTP/1 counts what has been read of a connection.
+    // The limit is exact with HTTP/2 only: HTTP/1 counts what has been read of a connection.
     for (alpn, authorization, code) in [("h2", &large, 200), ("http/1.1", &large, 200), ("h2", &endless, 431)] {
         let mut client = server.connect(&Handshake::new(server.admin().authority).alpn(&[alpn])).await;
         let answer = client.send("GET", "/api", &[("authorization", authorization.as_str())], "").await;
@@ -399,7 +399,7 @@ async fn issuers_of_id_tokens() {
     let stale = first_key.sign(&first.claims(json!({"jti": "stale"}))).unwrap();
     assert_eq!(bearer(&server, &stale).await.0, 401);
 
-    // Without a token there is only what the file leaves open.
+    // Without a token only the paths that the file leaves open are allowed.
     for (path, code) in [("/livez", 200), ("/livez/", 401), ("/livez/ping", 401), ("/healthz", 401), ("/api", 401)] {
         let mut client = server.connect(&Handshake::new(server.admin().authority)).await;
         assert_eq!(client.get(path).await.unwrap().status, code, "{path}");
@@ -433,7 +433,7 @@ async fn issuers_of_id_tokens() {
     }
 }
 
-/// Extension API servers trust whom this server trusts.
+/// Extension API servers trust the client CAs that this server trusts, also when these change.
 #[tokio::test(flavor = "multi_thread")]
 async fn authorities_that_change_are_told_of() {
     let (first, second) = (Authority::new(), Authority::new());

@@ -1,4 +1,4 @@
-//! Who may do what: roles and bindings, nodes, webhooks and policies, with kubectl and over plain HTTPS.
+//! Authorization by roles and bindings, nodes, webhooks and policies, with kubectl and over plain HTTPS.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -147,7 +147,7 @@ async fn rights_with_kubectl() {
     assert!(kubectl.ok(&["auth", "can-i", "--list"]).contains("*.*"));
 }
 
-/// What is authorized is what is served: another way of writing a path never reaches what its reader may not read.
+/// The path that is authorized is the path that is served: no other spelling reaches objects that a user may not read.
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_that_pretend() {
     let rig = Rig::start(TempDir::new(), &[]);
@@ -196,7 +196,7 @@ async fn paths_that_pretend() {
     }
 }
 
-/// What no path leads to is not found by those either who may do everything, and names that are none are told to be.
+/// Unknown paths answer 404 even to users who may do everything, and invalid names and keys are reported.
 #[tokio::test(flavor = "multi_thread")]
 async fn paths_that_lead_nowhere() {
     let rig = Rig::start(TempDir::new(), &[]);
@@ -230,7 +230,7 @@ async fn nodes_read_what_their_pods_need() {
     let pod =
         json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": containers, "volumes": volume}});
     let secret = |name: &str| format!("/api/v1/namespaces/team/secrets/{name}");
-    // The first question of a node is answered by what is there, the later ones by what comes.
+    // The first request of a node is answered from the present objects, later ones also from events.
     assert_eq!(rig.code("node", "GET", &secret("mine")).await, 403);
     rig.make("/api/v1/namespaces/team/pods", pod).await;
     until("the pod counts", async || rig.code("node", "GET", &secret("mine")).await == 200).await;
@@ -303,12 +303,12 @@ async fn a_configuration_that_changes() {
     assert!(may("alice").await && !may("bob").await && may("root").await);
     let refused = rig.send("bob", "GET", "/api/v1/nodes", &Value::Null).await;
     assert!(refused.body.contains("at the cluster scope: only alice"), "{}", refused.body);
-    // What does not meet the conditions is not asked about.
+    // Requests that do not meet the match conditions are not sent to the webhook.
     let before = asked.load(Ordering::Relaxed);
     assert_eq!(rig.code("bob", "GET", "/version").await, 200);
     assert_eq!(rig.code("node", "GET", "/api/v1/nodes/n1").await, 404);
     assert_eq!(asked.load(Ordering::Relaxed), before);
-    // Without RBAC the file is not taken, and what was in force stays so.
+    // Without RBAC the file is rejected, and the former configuration stays in force.
     write(broken);
     let metrics = async || rig.send("root", "GET", "/metrics", &Value::Null).await.body;
     let counted = async |status: &str| {

@@ -34,11 +34,11 @@ use crew::{Crew, Tally};
 use deployments::{replicas, replicas_of};
 use informers::Informers;
 
-/// How long the cluster may take for one of the things that it is asked for.
+/// The longest time that the cluster may take for one of the things that it is asked for.
 const PATIENCE: Duration = Duration::from_secs(300);
 const NAMESPACES: [&str; 2] = ["blue", "green"];
 
-/// How much there is.
+/// The size of the cluster.
 struct Size {
     nodes: usize,
     /// In each namespace.
@@ -199,7 +199,7 @@ impl Cluster {
         .await;
     }
 
-    /// What is there is exactly what was asked for, seen from every side.
+    /// Checks that the objects that were asked for are there and no others, seen from every side.
     async fn check(&mut self, count: usize) -> Vec<Pod> {
         let client = self.clients[0].clone();
         // Those that were replaced go in their own time.
@@ -404,7 +404,7 @@ async fn meddle(client: Client, namespace: &str, tally: Arc<Tally>) {
     }
 }
 
-/// What a person does who finds no server: tries again.
+/// Tries again until a server answers, as a person does.
 async fn insist<T>(mut ask: impl AsyncFnMut() -> Result<T, kube::Error>) -> T {
     let began = Instant::now();
     loop {

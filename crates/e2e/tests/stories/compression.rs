@@ -62,7 +62,7 @@ async fn large_lists_and_objects() {
             }
             make(&mut client, "one", 200_000).await;
         }
-        // The server writes, too: what is compared is of one version.
+        // The server writes, too: both answers must be of one version.
         let (_, now) = get(&mut client, &format!("{MAPS}?limit=1"), &[]).await;
         let now: serde_json::Value = serde_json::from_slice(&now).unwrap();
         let version = now["metadata"]["resourceVersion"].as_str().unwrap();

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// How a webhook answers; `None` lets the connection break.
+/// A function that answers a conversion review; `None` lets the connection break.
 type Mood = fn(&Value) -> Option<Value>;
 
 async fn send(server: &Server, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -30,7 +30,7 @@ fn message(answer: &(u16, Value)) -> (u16, &str) {
     (answer.0, answer.1["message"].as_str().unwrap_or_default())
 }
 
-/// Where the objects of a version are.
+/// The path of the objects of a version.
 fn place(group: &str, version: &str) -> String {
     format!("/apis/{group}/{version}/namespaces/default/things")
 }
@@ -235,7 +235,7 @@ async fn broken_connections() {
     }
 }
 
-/// A webhook that is away for a while ends no watch: what happened meanwhile is told when it is back.
+/// A webhook that is away for a while ends no watch: the events meanwhile come when it is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn watches_outlast_a_webhook_that_is_away() {
     let server = Server::ephemeral();
@@ -262,7 +262,7 @@ async fn watches_outlast_a_webhook_that_is_away() {
         (read.0 == 500).then_some(())
     })
     .await;
-    // What is at hand need not be new.
+    // A list that may be stale is answered from the cache.
     let old = send(&server, "GET", &format!("{}?resourceVersion=0", place(group, "v2")), &Value::Null).await;
     assert_eq!((old.0, old.1["items"].as_array().map(Vec::len)), (200, Some(1)), "{}", old.1);
 
@@ -313,7 +313,7 @@ async fn one_bad_object() {
     .await;
 }
 
-/// Whoever owned fields of an object in one version owns them after it was scaled in another.
+/// A manager that owned fields of an object in one version owns them after it was scaled in another.
 #[tokio::test(flavor = "multi_thread")]
 async fn scaled_in_another_version() {
     let server = Server::ephemeral();

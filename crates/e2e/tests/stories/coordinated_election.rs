@@ -53,7 +53,7 @@ async fn the_oldest_version_is_elected() {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "kube-system");
     let spec = async |name: &str| leases.get_opt(name).await.unwrap().and_then(|lease| lease.spec);
 
-    // Who has not said lately that it is there is asked, and leads when it answers.
+    // A candidate that has not renewed lately is pinged, and leads when it answers.
     stand(&candidates, "early", "scheduling", "1.36.0", -60).await;
     wait_until("the candidate is asked", async || {
         candidates.get("early").await.unwrap().data["spec"]["pingTime"].is_string().then_some(())
@@ -65,7 +65,7 @@ async fn the_oldest_version_is_elected() {
     assert_eq!(elected.holder_identity.as_deref(), Some("early"));
     assert_eq!(elected.strategy.as_deref(), Some("OldestEmulationVersion"));
 
-    // A better one does not take the lease away: who holds it is told.
+    // A better candidate does not take the lease away: its holder is told.
     renew(&candidates, "early").await;
     let held = json!({"spec": {"renewTime": at(0), "leaseDurationSeconds": 60}});
     leases.patch("scheduling", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();

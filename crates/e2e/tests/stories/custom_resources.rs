@@ -4,7 +4,7 @@
 use binnacle_testkit::{Etcd, Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
-/// A definition in which much of what a schema can say is said.
+/// A definition that uses many features of schemas.
 fn definition() -> Value {
     let schema = |field: &str| {
         json!({"openAPIV3Schema": {"type": "object", "properties": {
@@ -68,7 +68,7 @@ fn an_operator_is_installed() {
     let table = kubectl.ok(&["get", "all"]);
     assert!(table.contains("SIZE") && table.contains("widget.shop.test/one   3"), "{table}");
 
-    // What does not fit is refused, in words that say where.
+    // Invalid objects are refused, in words that say where.
     let large = kubectl.run_with(&["create", "-f", "-"], &widget("two", 6).to_string());
     assert!(large.err.contains("spec: Invalid value: too many"), "{}", large.err);
     let mut odd = widget("two", 1);
@@ -76,7 +76,7 @@ fn an_operator_is_installed() {
     let odd = kubectl.run_with(&["create", "-f", "-"], &odd.to_string());
     assert!(odd.err.contains("unknown field \"spec.colour\""), "{}", odd.err);
 
-    // Lists are merged by their keys, by whoever applies.
+    // Lists are merged by their keys, between appliers.
     let mut applied = widget("one", 3);
     for (manager, port) in [("a", "http"), ("b", "https")] {
         applied["spec"] = json!({"size": 3, "ports": [{"name": port, "port": 1}]});
@@ -122,7 +122,7 @@ fn an_operator_is_installed() {
     assert!(gone.contains("could not find the requested resource") || gone.contains("404"), "{gone}");
 }
 
-/// What one server establishes the other serves, and what it changes changes there too.
+/// Definitions and changes of them that one server accepts count at the other server too.
 #[test]
 fn two_servers_share_definitions() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };

@@ -1,5 +1,5 @@
-//! Definitions and their objects come and go while the server is killed: what was acknowledged is there and served, what
-//! was deleted is gone with all its objects, and nothing else is.
+//! Definitions and their objects come and go while the server is killed: acknowledged ones are there and served,
+//! deleted ones are gone with all their objects, and there are no others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ async fn killed_again_and_again(mut server: Server) {
     println!("{} definitions and {objects} objects written through {ROUNDS} kills", known.len());
 }
 
-/// Holds what is there against what was acknowledged, and remembers what became of the rest.
+/// Compares the server's state with the acknowledged writes, and records the outcome of the others.
 async fn check(client: &Client, known: &Definitions) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut all = std::mem::take(&mut *known.lock());
@@ -113,7 +113,7 @@ async fn check(client: &Client, known: &Definitions) {
         let plural = name.split('.').next().unwrap();
         assert!(all.get(plural).is_some_and(|definition| definition.itself == Known::There), "nobody made {name}");
     }
-    // What belonged to a definition that is gone does not come back with one of the same name.
+    // The objects of a deleted definition do not come back with a new definition of the same name.
     if let Some((plural, definition)) = all.iter_mut().find(|(_, definition)| definition.itself == Known::Gone) {
         definitions.create(&PostParams::default(), &manifest(plural)).await.unwrap();
         definition.itself = Known::There;

@@ -105,7 +105,7 @@ async fn families_of_dashboards_and_alerts() {
         assert!(value(&metrics, family, labels).is_some(), "{family} {labels:?} in {metrics}");
     }
 
-    // What services get.
+    // The allocators of addresses and ports for services.
     let (range, given) = ("cidr=\"10.0.0.0/24\"", "kube_apiserver_clusterip_allocator_allocation_total");
     for (family, labels, want) in [
         (given, &[range, "scope=\"static\""][..], 1.0),

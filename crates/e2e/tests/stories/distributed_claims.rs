@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::authentication::{Provider, bearer, key};
 
-/// What the directory does when it is asked for somebody's groups.
+/// The behavior of the directory that is asked for somebody's groups.
 #[derive(Clone)]
 enum Mood {
     Answers(String),
@@ -105,7 +105,7 @@ async fn groups_come_from_a_directory() {
         assert_eq!(bearer(&server, &with_directory("a")).await.0, 401, "{lie}");
     }
 
-    // Who waits for it keeps nobody else waiting.
+    // A request that waits for the directory keeps nobody else waiting.
     *mood.lock() = Mood::Holds;
     let token = with_directory("a");
     let mut waiting = server.connect(&Handshake::new(server.admin().authority)).await;

@@ -1,4 +1,4 @@
-//! What was acknowledged is there after kill -9, seen through the API.
+//! Acknowledged writes are there after kill -9, seen through the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// By name, what was acknowledged last. A request without an answer may have been done or not.
+/// The last acknowledged write of each name. A request without an answer may have been done or not.
 type Acknowledged = Arc<Mutex<BTreeMap<String, Known>>>;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Connections that leave by a proxy: an HTTP CONNECT proxy written here notes what it is asked for.
+//! Connections that leave by a proxy: an HTTP CONNECT proxy written here records its requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy; it dials what it is asked for, names of this machine included.
+/// A proxy; it dials any requested address, names of this machine included.
 #[derive(Clone, Default)]
 struct Proxy(Arc<Mutex<Vec<String>>>);
 

@@ -14,14 +14,14 @@ use kube::api::{Api, PostParams};
 const DURATION: Duration = Duration::from_millis(1_000);
 const RENEW: Duration = Duration::from_millis(50);
 
-/// What the candidates do while they lead: at most one of them at a time.
+/// The work of the leader: at most one candidate does it at a time.
 #[derive(Default)]
 struct Work {
     leaders: AtomicUsize,
     turns: AtomicUsize,
 }
 
-/// One candidate, as client-go's elector goes about it: what it saw last and when, by its own clock.
+/// One candidate, which works as client-go's elector: the last lease that it saw and when, by its own clock.
 struct Candidate {
     name: &'static str,
     leases: Api<Lease>,

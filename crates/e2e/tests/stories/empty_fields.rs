@@ -1,10 +1,10 @@
-//! What becomes of lists, maps and structs that a client sends empty: Go's `omitempty` decides, and the stored form in
-//! which an empty list is no list. Whether it was only tried or is there, sent in JSON or in YAML, makes no difference.
+//! Empty lists, maps and structs that a client sends: Go's `omitempty` decides what becomes of them, and the stored
+//! form in which an empty list is no list. Dry runs and writes, JSON and YAML, make no difference.
 
 use binnacle_testkit::Server;
 use serde_json::Value;
 
-/// A collection, an object, and what of it is told.
+/// A collection, an object, a path in it, and the value that the server answers there.
 const CASES: [(&str, &str, &str, &str); 13] = [
     (
         "/api/v1/namespaces/default/configmaps",

@@ -34,7 +34,7 @@ async fn rewrite(server: &Server, object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// Whether any file of the store holds the text.
+/// Returns true if any file of the store contains the text.
 fn on_disk(directory: &Path, text: &[u8]) -> bool {
     std::fs::read_dir(directory).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -64,7 +64,7 @@ async fn keys_change() {
     assert!(on_disk(Path::new(&data), b"k8s:enc:aesgcm:v1:one:"));
     assert!(!on_disk(Path::new(&data), b"squeamish ossifrage"));
 
-    // A second key writes: what does not change is written once under it, and then no more.
+    // A second key writes: an object that does not change is written once under it, and then no more.
     configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
     server.restart();
     let object = secret(&server, "first").await;
@@ -130,7 +130,7 @@ async fn killed_while_the_key_changes() {
         create(&server, &format!("s{n}"), &format!("text {n}")).await;
     }
     configure(&file, &format!("{{secretbox: {{keys: [{KEY_TWO}]}}}}, {{aesgcm: {{keys: [{KEY_ONE}]}}}}"));
-    // Whoever rewrites them begins anew when the server went away; what was done stays done.
+    // A client that rewrites them begins anew when the server went away; objects rewritten before stay so.
     let (mut kills, mut written) = (0, 0);
     'rotation: loop {
         tokio::task::block_in_place(|| server.restart());

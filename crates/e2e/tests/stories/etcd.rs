@@ -37,7 +37,7 @@ async fn two_servers_are_one() {
     crate::namespace(&clients[0], "shared").await;
     let maps = clients.clone().map(|client| Api::<ConfigMap>::namespaced(client, "shared"));
 
-    // Whoever writes here reads it there, and a watch there tells of every write, once and in order.
+    // A write to one server is read at the other, and a watch there has an event for every write, once and in order.
     let version = maps[1].list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut watch = maps[1].watch(&WatchParams::default(), &version).await.unwrap().boxed();
     let mut expected = Vec::new();
@@ -73,7 +73,7 @@ async fn two_servers_are_one() {
     }
 }
 
-/// Who compacts etcd from outside takes nothing from lists of versions that a server has in mind (KEP 4988).
+/// A compaction of etcd from outside takes nothing from lists of versions that a server keeps in memory (KEP-4988).
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_outlive_a_compaction() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -109,7 +109,7 @@ async fn lists_outlive_a_compaction() {
     let rest = maps.list(&ListParams::default().limit(5).continue_token(&token)).await.unwrap();
     assert_eq!(told(rest.items), ["b=1", "c=1"]);
 
-    // Who keeps no such states, by its flags or because it began later, has nothing but what etcd has.
+    // A server without such snapshots, by its flags or because it started later, has only what etcd has.
     let late = Server::durable_with(&[&flag]);
     for server in [&forgets, &late] {
         let maps = Api::<ConfigMap>::namespaced(server.kube().await, "kept");
@@ -143,12 +143,12 @@ async fn allocations_are_shared() {
     let addresses: BTreeSet<_> = specs().map(|spec| spec.cluster_ip.clone().unwrap()).collect();
     let ports: BTreeSet<_> = specs().map(|spec| spec.ports.as_ref().unwrap()[0].node_port.unwrap()).collect();
     assert_eq!((addresses.len(), ports.len()), (30, 30));
-    // What every cluster has is there once, though both made it.
+    // The default objects of a cluster are there once, though both servers made them.
     let service = Api::<Service>::namespaced(clients[1].clone(), "default");
     wait_until("the service kubernetes", async || service.get_opt("kubernetes").await.unwrap()).await;
 }
 
-/// Writes new objects until it is told to stop; answers the names that were acknowledged.
+/// Writes new objects until it is told to stop. Returns the names that were acknowledged.
 async fn write(client: Client, writer: usize, done: Arc<AtomicBool>, acknowledged: Arc<Mutex<Vec<String>>>) {
     let maps: Api<ConfigMap> = Api::namespaced(client, "kept");
     for n in 0.. {
@@ -233,7 +233,7 @@ async fn the_leader_changes_under_load() {
     .await;
 }
 
-/// Who compacts may die at any moment: another one goes on, and what is kept stays.
+/// A server may die at any moment of a compaction: another one goes on, and no live object is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_compacts_is_killed() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -266,7 +266,7 @@ async fn who_compacts_is_killed() {
     }
 }
 
-/// Where objects are, and in which form, is as the flags say; another server reads them all the same.
+/// Flags decide the keys and the encoding of objects; another server reads them all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_forms() {
     let Some((main, other)) = Etcd::available().then(|| (Etcd::single(), Etcd::single())) else { return };
@@ -283,7 +283,7 @@ async fn keys_and_forms() {
         let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
         wait_until("the namespace", async || maps.create(&PostParams::default(), &config_map(&name, "1")).await.ok())
             .await;
-        // What the servers before this one wrote, in whatever form, is found by label and by list.
+        // Objects that earlier servers wrote, in any encoding, are found by label and by list.
         for map in maps.list(&ListParams::default()).await.unwrap() {
             let patch = Patch::Merge(json!({"metadata": {"labels": {"seen-by": &name}}}));
             maps.patch(&map.name_any(), &PatchParams::default(), &patch).await.unwrap();
@@ -314,7 +314,7 @@ async fn keys_and_forms() {
     assert!(!keys.iter().any(|key| key.contains("/events/")), "{keys:?}");
 }
 
-/// Reads without a watch cache ask the store, and find what they would find in it.
+/// Reads without a watch cache ask the store, and find the same as in the cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_watch_cache() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };
@@ -345,8 +345,8 @@ async fn without_a_watch_cache() {
     }
 }
 
-/// etcd bounds the size of a write: what only the notes of field managers make too large is written without them, unless
-/// they are what the write is about.
+/// etcd bounds the size of a write: an object that only its managedFields make too large is written without them,
+/// unless they are the point of the write.
 #[tokio::test(flavor = "multi_thread")]
 async fn notes_yield_to_the_size() {
     let Some(etcd) = Etcd::available().then(Etcd::single) else { return };

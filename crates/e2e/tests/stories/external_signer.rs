@@ -79,7 +79,7 @@ async fn tokens_of_an_external_signer() {
     wait_until("the key to be gone", async || (bearer(&server, &first).await.0 == 401).then_some(())).await;
     assert_eq!(bearer(&server, &second).await.0, 201);
 
-    // What the signer does wrong is told.
+    // Errors of the signer are reported.
     let failed = |why: &str| format!("Internal error occurred: failed to generate token: {why}");
     for (header, refuses, want) in [
         (None, Some(7), "while signing jwt: rpc error: code = PermissionDenied desc = not today"),

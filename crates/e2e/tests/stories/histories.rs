@@ -74,7 +74,7 @@ async fn servers_go_on_from_a_snapshot_of_etcd() {
     println!("restored {number} times");
 }
 
-/// What a watch tells from now on, once it has ended.
+/// The events of a watch from now on, once it has ended.
 async fn watch_to_the_end(objects: &Objects) -> JoinHandle<Vec<Told>> {
     let objects = objects.clone();
     let listed = wait_until("a list", async || objects.api.list(&ListParams::default()).await.ok()).await;
@@ -143,21 +143,21 @@ impl Faults {
     }
 }
 
-/// One resource, and what is to be known of it.
+/// One resource, and the facts about it.
 struct Part {
     subject: Subject,
     history: History,
     /// Version of the last write, once it is there.
     last: Arc<Mutex<Option<u64>>>,
-    /// Where the watches began, and what was told up to there.
+    /// The version at which the watches began, and the events up to it.
     from: u64,
     before: Vec<Told>,
-    /// Of all, and of what is [`SHADE`], at each server.
+    /// Watches of all objects, and of those that match [`SHADE`], at each server.
     watches: Vec<JoinHandle<Vec<Told>>>,
 }
 
 impl Part {
-    /// What was told `before` must be there, and nothing else.
+    /// Starts the watches. The events `before` must describe all objects that are there.
     async fn begin(subject: Subject, clients: &[Client], before: Vec<Told>) -> Self {
         let (history, last) = (History::default(), Arc::default());
         let (mut from, mut watches) = (0, Vec::new());
@@ -175,7 +175,7 @@ impl Part {
         Self { subject, history, last, from, before, watches }
     }
 
-    /// Ends the watches by one more write. The answer is what they told, after what was told before.
+    /// Ends the watches by one more write. Returns their events, after those from before.
     async fn end(&mut self, client: &Client, number: u64) -> Vec<Told> {
         let api = self.subject.api(client.clone());
         let object = self.subject.object(&format!("{LAST}-{number}"), LAST, 0);
@@ -195,8 +195,8 @@ impl Part {
     }
 }
 
-/// Lets clients ask while things go wrong, and proves that one correct server could have answered so. What was told of each
-/// resource `before` holds on; the answer has what was told in this era after it.
+/// Lets clients ask while faults happen, and proves that one correct server could have answered so. The events `before`
+/// of each resource hold on; those of this era follow them in the answer.
 async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Told>>) -> Vec<Vec<Told>> {
     let clients = faults.clients.clone();
     let mut parts = Vec::new();
@@ -216,7 +216,7 @@ async fn era(faults: &mut Faults, number: u64, seconds: u64, before: Vec<Vec<Tol
     for client in asking {
         tokio::time::timeout(Duration::from_secs(90), client).await.unwrap().unwrap();
     }
-    // What is written at the end of an era is to be lost with the restore.
+    // Writes at the end of an era are lost with the restore.
     if faults.restores && faults.saved.is_none() {
         faults.save_snapshot();
     }

@@ -1,9 +1,9 @@
-//! Who somebody is: tokens of service accounts, bound to what may go away, and acting as others.
+//! Identities: tokens of service accounts, bound to objects that may go away, and impersonation.
 
 use binnacle_testkit::{Kubectl, Server, wait_until_blocking};
 use serde_json::{Value, json};
 
-/// What kubectl says of the holder of a token.
+/// The result of `kubectl auth whoami` for the holder of a token.
 fn whoami(kubectl: &Kubectl, server: &Server, token: &str) -> Result<Value, String> {
     // Without the administrator's certificate, which would speak first.
     let config = server.temp().join("nobody.kubeconfig");
@@ -79,7 +79,7 @@ fn acting_as_others() {
     );
     let refused = kubectl.fails(&["get", "secrets", "--as=jane"]);
     assert!(refused.contains("User \"jane\" cannot list resource \"secrets\""), "{refused}");
-    // Who acts as somebody has their rights, not their own: jane may not act as anybody.
+    // An impersonator has the rights of the other user, not its own: jane may not impersonate anybody.
     kubectl.ok(&["create", "clusterrole", "actor", "--verb=impersonate", "--resource=users", "--resource-name=jane"]);
     kubectl.ok(&["create", "clusterrolebinding", "actor", "--clusterrole=actor", "--serviceaccount=default:robot"]);
     kubectl.ok(&["create", "serviceaccount", "robot"]);

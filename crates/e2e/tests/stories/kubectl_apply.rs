@@ -12,7 +12,7 @@ fn apply() {
     let Some(kubectl) = Kubectl::new(&server) else { return };
     all_kinds(&kubectl, &["apply", "--namespace=shop", "-f", "-"], "configured", "unchanged");
 
-    // Three ways: what the last manifest had and this one has not goes, what others added stays.
+    // Three-way merge: fields of the last manifest that this one lacks go, fields that others added stay.
     let text = ALL.iter().find(|manifest| manifest.resource == "deployment.apps").unwrap().text("shop");
     kubectl.ok(&["label", "--namespace=shop", "deployment/shop-web", "added=elsewhere"]);
     kubectl.ok(&["scale", "--namespace=shop", "deployment/shop-web", "--replicas=9"]);
@@ -79,8 +79,8 @@ fn all_kinds(kubectl: &Kubectl, apply: &[&str], changed: &str, unchanged: &str) 
             kubectl.ok_with(apply, &text);
         }
         let object = kubectl.json(&["get", "--namespace=shop", &target]);
-        // The client compares what it sends with what is there. Two things never look unchanged to it: secrets in plain
-        // text, and atomic lists in which the server has filled in defaults. The server knows better.
+        // The client compares the manifest with the live object. Two things never look unchanged to it: secrets in
+        // plain text, and atomic lists in which the server has filled in defaults. The server knows better.
         let compared = match manifest.resource {
             "secret" | "statefulset.apps" => changed,
             _ => unchanged,

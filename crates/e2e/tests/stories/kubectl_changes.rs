@@ -164,7 +164,7 @@ fn dry_runs_change_nothing() {
     let made: serde_json::Value = serde_json::from_str(&made).unwrap();
     assert!(made["metadata"]["uid"].is_string() && made["metadata"]["resourceVersion"].is_null(), "{made}");
     assert!(kubectl.fails(&["get", "--namespace=shop", "configmap/new"]).contains("NotFound"));
-    // What would be refused is refused.
+    // A dry run refuses what the real request would.
     let exists = ["create", "configmap", "shop-web", "--namespace=shop", "--dry-run=server"];
     assert!(kubectl.fails(&exists).contains("already exists"));
     let invalid = ["create", "configmap", "Upper_Case", "--namespace=shop", "--dry-run=server"];

@@ -1,4 +1,4 @@
-//! Getting to know a cluster with kubectl: what it serves and what its fields mean.
+//! Getting to know a cluster with kubectl: its resources and the meaning of their fields.
 
 use binnacle_testkit::{Kubectl, Server};
 

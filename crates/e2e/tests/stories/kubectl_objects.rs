@@ -175,7 +175,7 @@ fn life(kind: &str) {
     assert_ne!(get()["metadata"]["resourceVersion"], object["metadata"]["resourceVersion"]);
     assert_eq!(get()["metadata"]["uid"], object["metadata"]["uid"]);
 
-    // What was read before a change does not overwrite it.
+    // An object that was read before a change does not overwrite it.
     let stale = kubectl.run_with(&["replace", "--namespace=shop", "-f", "-"], &yaml);
     assert!(!stale.success && stale.err.contains("(Conflict)"), "{stale}");
 

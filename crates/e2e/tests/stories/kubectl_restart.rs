@@ -28,7 +28,7 @@ fn the_same_objects_after_a_restart() {
     println!("ready again after {:?}", server.took);
     assert_eq!(all(), before);
 
-    // The session goes on where it was: what was read before the restart can be written after it.
+    // The session goes on: an object that was read before the restart can be written after it.
     let read = kubectl.ok(&["get", "--namespace=shop", "configmap/shop-web", "--output=json"]);
     server.kill();
     server.restart();

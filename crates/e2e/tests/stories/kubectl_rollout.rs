@@ -1,4 +1,4 @@
-//! Rollouts: there are no controllers here, so the tests play what they would write into status.
+//! Rollouts: there are no controllers here, so the tests write the status in their place.
 
 use binnacle_testkit::{Kubectl, Server};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};

@@ -76,7 +76,7 @@ fn logs() {
         "GET /containerLogs/default/p/c?sinceSeconds=5&tailLines=1&timestamps=true"
     );
 
-    // What is written later comes at once.
+    // Lines that are written later arrive at once.
     let mut follow = kubectl.follow(&["logs", "-f", "p", "--tail=1"]);
     follow.until("three");
     kubelet.log("four");
@@ -172,7 +172,7 @@ fn copies() {
 #[test]
 fn port_forward() {
     let Some(cluster) = Cluster::start() else { return };
-    // Sends back what it gets, until that ends.
+    // Echoes its input, until that ends.
     let echo = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = echo.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -235,7 +235,7 @@ fn kubelets_in_trouble() {
         let complaint = kubectl.fails(&["logs", pod]);
         assert!(complaint.contains(want), "{pod}: {complaint}");
     }
-    // What came is shown, however much was promised.
+    // The output that arrived is shown, even if more was promised.
     assert_eq!(kubectl.ok(&["logs", "lies"]), "half");
     for (spdy, pod, want) in [
         (false, "refuses", "unable to upgrade connection: not that one"),
@@ -320,7 +320,7 @@ fn proxies() {
         let complaint = kubectl.fails(&["get", "--raw", &path]);
         assert!(complaint.contains(want), "{path}: {complaint}");
     }
-    // Endpoints that are not a pod's lead nowhere, whoever wrote them.
+    // Endpoints that are not a pod's are not dialed, whoever wrote them.
     let endpoints = r#"{"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "s"}, "subsets": [
         {"addresses": [{"ip": "10.1.2.3", "targetRef": {"kind": "Pod", "namespace": "default", "name": "p"}}],
          "ports": [{"name": "80-8080", "port": 8080}]}]}"#;

@@ -28,7 +28,7 @@ fn get_watch() {
     ]);
     let mut labelled =
         kubectl.follow(&["get", "configmaps", "-A", "--watch", "--output-watch-events", "-l", "watched=yes"]);
-    // A watch that has not begun yet must not miss what comes: the marker goes on until it is seen.
+    // A watch that has not begun yet must not miss events: the marker is repeated until it is seen.
     for n in 0.. {
         create("one", &format!("marker-{n}"));
         if names.within("configmap/marker-", Duration::from_millis(200)).is_some() {

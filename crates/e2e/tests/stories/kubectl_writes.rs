@@ -1,4 +1,4 @@
-//! Ways of writing beside `apply`: what would change, what is refused, and what costs no write.
+//! Ways of writing beside `apply`: dry runs, refusals, and writes that change nothing.
 
 use binnacle_testkit::{Kubectl, Server};
 use serde_json::json;
@@ -57,7 +57,7 @@ fn validation_of_fields() {
     assert!(warn.success && warn.err.contains("Warning: unknown field \"spec.replica\"\n"), "{warn}");
     let ignore = create("--validate=ignore", "ignore");
     assert!(ignore.success && ignore.err.is_empty(), "{ignore}");
-    // A wrong type is refused whatever was said.
+    // A wrong type is refused at any level of field validation.
     let typed = deployment().replace("replicas: 3", "replicas: three");
     let typed = kubectl.run_with(&["create", "--validate=ignore", "--namespace=shop", "-f", "-"], &typed);
     assert!(
@@ -124,7 +124,7 @@ fn patches_of_parts() {
         let refused = kubectl.fails(&["patch", "--namespace=shop", target, kind, "-p", patch]);
         assert!(refused.contains(why), "{refused}");
     }
-    // What is there is not written over by accident.
+    // Present values are not overwritten by accident.
     kubectl.ok(&["annotate", "--namespace=shop", target, "team=one"]);
     let refused = kubectl.fails(&["annotate", "--namespace=shop", target, "team=two"]);
     assert!(refused.contains("--overwrite is false"), "{refused}");

@@ -1,4 +1,4 @@
-//! Bodies made to cost much: what they are answered, what they cost the server, and what others notice meanwhile.
+//! Bodies made to cost much: their answers, their cost for the server, and the wait of others meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,9 +23,9 @@ const REVISIONS: &str = "/apis/apps/v1/namespaces/default/controllerrevisions";
 
 /// The most memory that the server may ever have had, whatever it was sent: it begins with some 100 MiB.
 const MEMORY: u64 = 700 << 20;
-/// How long others may wait. The server under test is not optimized, and shares the machine with other tests.
+/// The longest wait of other clients. The server under test is not optimized, and shares the machine with other tests.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// What an answer to any of this may be long.
+/// The longest answer to any of this, in bytes.
 const ANSWER: usize = 1 << 20;
 
 struct Attack {
@@ -194,7 +194,7 @@ impl Bystander {
         Self { stop, task }
     }
 
-    /// How often it asked, and the longest that it waited.
+    /// Stops asking. Returns the number of requests and the longest wait.
     async fn stop(self) -> (usize, Duration) {
         self.stop.store(true, Ordering::SeqCst);
         self.task.await.unwrap()

@@ -1,5 +1,5 @@
-//! Lists in all forms say the same, and none of them is assembled: who asks for many and reads none of them costs no
-//! memory, and nobody else waits.
+//! Lists in all forms have the same contents, and none of them is assembled: a client that asks for many and reads none
+//! of them costs no memory, and nobody else waits.
 
 use std::time::{Duration, Instant};
 

@@ -33,7 +33,7 @@ async fn lose(etcd: &Etcd, client: &mut Client, method: &str, path: &str, mut se
     assert!(there.status == 200 && there.body.contains(MARK), "it was carried out: {}", there.body);
 }
 
-/// Whoever asks for what the other service has is told that it is taken.
+/// A service that asks for the same address or port is told that it is taken.
 async fn refuse(client: &mut Client, address: &str, node_port: u16, why: &str) {
     let answer = send(client, "POST", SERVICES, &service("another", address, node_port)).await;
     assert_eq!(answer.status, 422, "{}", answer.body);
@@ -66,7 +66,7 @@ async fn services_of_unknown_outcome_keep_what_they_have() {
     refuse(&mut client, "10.0.0.88", 30_089, ADDRESS).await;
     refuse(&mut client, "10.0.0.89", 30_088, PORT).await;
 
-    // What was certainly not written gives back what was taken for it.
+    // A write that certainly did not happen gives back its address and port.
     let mut invalid = service("invalid", "10.0.0.99", 30_099);
     invalid["spec"]["sessionAffinity"] = "no such thing".into();
     let answer = send(&mut client, "POST", SERVICES, &invalid).await;

@@ -1,4 +1,4 @@
-//! What a shop of ordinary size runs, kind by kind: `manifests/*.yaml`.
+//! The manifests of a shop of ordinary size, kind by kind: `manifests/*.yaml`.
 
 /// One manifest and what kubectl says of it.
 pub(crate) struct Manifest {
@@ -25,8 +25,8 @@ impl Manifest {
         self.yaml.replace("NAMESPACE", namespace)
     }
 
-    /// Whether a new one is stored without something that is filled in when it is read (the phase of a claim). The first
-    /// write that follows keeps that, so that it changes the version even if it changes nothing else, as in the Go server.
+    /// Returns true if a new object is stored without a field that is filled in when it is read (the phase of a claim).
+    /// The next write stores that, so that it changes the version even if it changes nothing else, as in the Go server.
     pub(crate) fn completed_when_read(&self) -> bool {
         self.resource == "persistentvolumeclaim"
     }
@@ -169,7 +169,7 @@ pub(crate) const ALL: &[Manifest] = &[
     },
 ];
 
-/// Runs of white space as one blank: what is compared of text laid out for eyes.
+/// Text with runs of white space as one blank, for comparisons of output laid out for eyes.
 pub(crate) fn squeezed(text: &str) -> String {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") + "\n").collect()
 }

@@ -17,7 +17,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// By name, what was acknowledged last; a write without an answer may have been done or not.
+/// The last acknowledged write of each name; a write without an answer may have been done or not.
 type Known = Arc<Mutex<BTreeMap<String, Vec<Option<String>>>>>;
 
 fn config_map(name: &str, value: &str) -> ConfigMap {
@@ -82,7 +82,7 @@ fn store_of(etcd: &Etcd) -> String {
     format!("etcd:{}", etcd.endpoints().join(","))
 }
 
-/// What clients knew before means nothing else now: old versions are gone, and nobody overwrites by one.
+/// Checks that old versions mean nothing else now: a watch from one answers 410, and a write based on one 409.
 async fn old_versions_are_gone(client: &Client, version: u64) {
     let watch = maps(client).watch(&WatchParams::default(), &version.to_string()).await;
     let first = match watch {
@@ -277,7 +277,7 @@ async fn to_members_with_certificates() {
     Tool::succeed(&doctor.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// What the server says when it does not start.
+/// Returns the log of a server that refuses to start.
 fn refusal(arguments: &[String]) -> String {
     let temp = TempDir::new();
     let log = temp.path().join("log");

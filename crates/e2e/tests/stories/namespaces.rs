@@ -1,4 +1,4 @@
-//! Namespaces are kept apart: what is in one is seen in that one and in lists of all.
+//! Namespaces are kept apart: objects of one are seen in that one and in lists of all.
 
 use binnacle_testkit::Server;
 use futures::StreamExt;

@@ -1,4 +1,4 @@
-//! A kubelet with a certificate: it keeps its own node and lease, mirrors its own pods, and gets nothing by what it writes.
+//! A kubelet with a certificate: it keeps its node and lease, mirrors its pods, and gains nothing by its writes.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -95,7 +95,7 @@ async fn a_kubelet_writes_only_what_is_its_own() {
         let answer = send(&mut kubelet, "PATCH", &path, &change).await;
         assert_eq!(message(&answer), want, "{change}");
     }
-    // Another node is no business of its: the authorizer says so first.
+    // Another node is forbidden: the authorizer comes first.
     let answer = send(&mut kubelet, "PATCH", &format!("{NODES}/n2/status"), &json!({"status": {"phase": "x"}})).await;
     assert_eq!(answer.status, 403);
 
@@ -145,7 +145,7 @@ async fn a_kubelet_writes_only_what_is_its_own() {
         send(&mut kubelet, "POST", &format!("{PODS}/theirs/eviction"), &json!({"metadata": {"name": "theirs"}})).await;
     assert_eq!(evicted.status, 403, "{}", evicted.body);
 
-    // Tokens of its pods, for whom these say.
+    // Tokens bound to its pods, for the audiences that the pods name.
     let token = "/api/v1/namespaces/default/serviceaccounts/default/token";
     let uid_of = async |client: &mut Client, name: &str| -> Value {
         let pod = send(client, "GET", &format!("{PODS}/{name}"), &Value::Null).await;

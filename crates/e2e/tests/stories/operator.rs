@@ -1,4 +1,4 @@
-//! The operator looks into the data: what is damaged, what takes up room, whether a server can take a store over.
+//! The operator looks into the data: damage, sizes, and whether a server can take a store over.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Servers of one cluster that serve different things, as they do while it is upgraded: what one lacks, another answers.
+//! Servers of one cluster that serve different resources, as they do while it is upgraded: one answers for the other.
 
 use std::path::Path;
 
@@ -109,7 +109,7 @@ async fn a_server_that_lacks_a_group_asks_one_that_has_it() {
     assert_eq!(old.get("/apis/batch/v7/namespaces/default/jobs", &[]).await.status, 404);
     assert_eq!(old.get("/apis/batch/v1", &[]).await.status, 404);
 
-    // Discovery tells of everything, to who wants it.
+    // Discovery lists the groups of all servers, unless the client asks for those of one.
     let (all, alone) = (old.groups(V2).await, old.groups(&format!("{V2};profile=nopeer")).await);
     assert!(all.iter().any(|name| name == "batch") && all.iter().any(|name| name == "policy"), "{all:?}");
     assert!(!alone.iter().any(|name| name == "batch") && alone.iter().any(|name| name == "policy"), "{alone:?}");

@@ -1,5 +1,5 @@
-//! A client that speaks protobuf and nothing else, with an encoding of its own: what the bytes mean stands in the
-//! `.proto` files of the API.
+//! A client that speaks protobuf and nothing else, with an encoding of its own: the `.proto` files of the API define
+//! the bytes.
 
 use binnacle_testkit::Server;
 use binnacle_testkit::https::Client;

@@ -64,7 +64,7 @@ async fn story() {
     });
     make(&server, &format!("{CORE}/services"), service).await;
 
-    // Every verb, the rest of the path with its query, and the body arrive; who asks does not.
+    // Every verb, the rest of the path with its query, and the body arrive; the caller's credentials do not.
     let at_one = format!("{CORE}/pods/one/proxy");
     for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
         let body = if method == "GET" { "" } else { "text" };
@@ -87,7 +87,7 @@ async fn story() {
         assert_eq!(answer.status, 200, "{path} {}", answer.body);
         assert_eq!((&told(&answer)["name"], &told(&answer)["target"]), (&json!(want), &json!("/x")), "{path}");
     }
-    // A path without a slash at its end is sent to the one with it; what the pod says of places leads through here again.
+    // A path without a slash at its end is redirected to the one with it; locations that the pod names lead here again.
     let answer = send(&server, "GET", &at_one, "").await;
     assert_eq!((answer.status, answer.header("location")), (301, format!("{at_one}/").as_str()));
     let answer = send(&server, "GET", &format!("{at_one}/moved"), "").await;
@@ -103,7 +103,7 @@ async fn story() {
     let answer = send(&server, "GET", &format!("{CORE}/pods/one:{closed}/proxy/"), "").await;
     assert_eq!(answer.status, 503, "{}", answer.body);
     assert!(told(&answer)["message"].as_str().unwrap().starts_with("error trying to reach service: "));
-    // What a pod says of itself does not lead into this machine.
+    // Addresses that a pod claims do not lead into this machine.
     for ip in ["127.0.0.1", "169.254.169.254", "::1"] {
         let name = format!("liar-{}", ip.replace([':', '.'], "-"));
         pod(&server, &name, ip, one.port()).await;

@@ -1,4 +1,4 @@
-//! What informers rest on: a reflector over thousands of objects that change while it reads ends equal to a list.
+//! The basis of informers: a reflector over thousands of objects that change while it reads ends equal to a list.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ async fn five_thousand_objects() {
     assert_eq!(keyed(pages), want);
 }
 
-/// A store that follows what the server says.
+/// A store that follows the server's events.
 fn follow(api: Api<ConfigMap>, config: watcher::Config) -> Store<ConfigMap> {
     let (reader, writer) = reflector::store();
     let events = reflector::reflector(writer, watcher::watcher(api, config)).default_backoff();

@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use serde_json::json;
 
-/// What an event said: what happened, to whom, and when.
+/// A watch event: its version, its type and the object's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Seen {
     version: u64,
@@ -76,7 +76,7 @@ async fn across_restarts(restart: impl Fn(&mut Server)) {
     let known: BTreeSet<_> = seen.iter().cloned().collect();
     let missed: Vec<_> = acknowledged.difference(&known).collect();
     assert!(missed.is_empty(), "{missed:?} missed of {} writes", acknowledged.len());
-    // All that happened, in one go: the same events, those included whose answer was cut off.
+    // The whole history in one watch: the same events, those included whose answer was cut off.
     let whole = Arc::new(Mutex::new(Vec::new()));
     let again = tokio::spawn(follow(client, start, whole.clone()));
     let last = seen.last().unwrap().version;
@@ -88,7 +88,7 @@ async fn across_restarts(restart: impl Fn(&mut Server)) {
     println!("{} writes acknowledged, {} events seen", acknowledged.len(), seen.len());
 }
 
-/// Creates, changes and deletes, and notes what was acknowledged at which version.
+/// Creates, changes and deletes, and notes the acknowledged writes with their versions.
 async fn write(client: Client, writer: usize, acknowledged: Arc<Mutex<BTreeSet<Seen>>>, done: Arc<AtomicBool>) {
     let api: Api<ConfigMap> = Api::namespaced(client, "watched");
     let note = |what, object: &ConfigMap| {
@@ -147,7 +147,7 @@ async fn follow(client: Client, start: String, seen: Arc<Mutex<Vec<Seen>>>) {
     }
 }
 
-/// History is cut off: watches and pages from before are told to begin anew, and reflectors do.
+/// History is cut off: watches and pages from before have to begin anew, and reflectors do.
 #[tokio::test(flavor = "multi_thread")]
 async fn too_late() {
     let mut server = Server::durable_with(&["--etcd-compaction-interval=300ms"]);
@@ -161,7 +161,7 @@ async fn too_late() {
     let page = api.list(&ListParams::default().limit(1)).await.unwrap();
     let token = page.metadata.continue_.unwrap();
 
-    // After a restart the cache begins with what is stored: whoever is behind the compaction has lost track.
+    // After a restart the cache begins with the stored objects: a client that is behind the compaction has lost track.
     let mut n = 0;
     let refusal = wait_until("the old version is refused", async || {
         n += 1;
@@ -181,7 +181,7 @@ async fn too_late() {
     assert_eq!((refusal.code, refusal.reason.as_str()), (410, "Expired"), "{refusal:?}");
     assert!(refusal.message.starts_with("too old resource version: "), "{refusal:?}");
 
-    // A page that can no longer be read names a way on, with what is there now.
+    // A page that can no longer be read names a way on, with the present objects.
     let error = api.list(&ListParams::default().limit(1).continue_token(&token)).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };
     assert_eq!((status.code, status.reason.as_str()), (410, "Expired"), "{status:?}");

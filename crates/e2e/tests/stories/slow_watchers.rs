@@ -29,7 +29,7 @@ async fn who_does_not_read_is_ended() {
     for number in 1..=UPDATES {
         write(&mut client, "PUT", &format!("{MAPS}/large"), "large", number).await;
     }
-    // What was on its way arrives, and then the watch says that events are missing.
+    // Events that were on their way arrive, and then the watch says that events are missing.
     let text = watch.into_body().collect().await.unwrap().to_bytes();
     let events: Vec<Value> = serde_json::Deserializer::from_slice(&text).into_iter().map(Result::unwrap).collect();
     let (last, told) = events.split_last().unwrap();

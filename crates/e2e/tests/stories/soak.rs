@@ -1,5 +1,5 @@
-//! Hours of ordinary work on the embedded store: memory, disk and the age of what is not durable yet stay within their
-//! bounds, and the server stays ready.
+//! Hours of ordinary work on the embedded store: memory, disk and the age of writes that are not durable yet stay
+//! within their bounds, and the server stays ready.
 //!
 //! `BINNACLE_SOAK_SECONDS` makes the run longer; a line each minute tells how it goes.
 
@@ -99,7 +99,7 @@ async fn store_told(client: &Client) -> String {
     )
 }
 
-/// What was done so far.
+/// The work so far.
 #[derive(Default)]
 struct Work {
     done: AtomicBool,
@@ -108,12 +108,12 @@ struct Work {
     writes: AtomicU64,
     reads: AtomicU64,
     events: AtomicU64,
-    /// When each write began that has not been acknowledged.
+    /// The start of each write that is not acknowledged yet.
     waiting: Mutex<BTreeMap<u64, Instant>>,
     longest: Mutex<Duration>,
 }
 
-/// So old may be what the server has taken and not made durable. A write is acknowledged when it is durable.
+/// The greatest age of writes that are not durable yet. A write is acknowledged when it is durable.
 const OLDEST: Duration = Duration::from_secs(20);
 
 impl Work {
@@ -156,13 +156,13 @@ impl Work {
 /// Names, metadata, managed fields, the log's own.
 const OVERHEAD: u64 = 2048;
 
-/// How much was written when.
+/// The bytes that were written, by time.
 #[derive(Default)]
 struct Written(VecDeque<(Instant, u64)>);
 
 impl Written {
-    /// Twice what is live or kept as history, two segments, and what the server has without our doing. Some compactions
-    /// are late on a busy machine.
+    /// The limit on the disk: twice the live data and the history, two segments, and the server's own objects. Some
+    /// compactions are late on a busy machine.
     fn disk_bound(&mut self, total: u64) -> u64 {
         self.0.push_back((Instant::now(), total));
         while self.0.len() > 1 && self.0[1].0.elapsed() > 5 * INTERVAL {
@@ -242,7 +242,7 @@ async fn watch(client: Client, work: Arc<Work>) {
     }
 }
 
-/// What the files of a directory take on the disk.
+/// The disk space of a directory's files, in bytes.
 fn disk_bytes(dir: &Path) -> u64 {
     let mut bytes = 0;
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {

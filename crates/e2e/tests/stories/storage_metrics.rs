@@ -1,4 +1,4 @@
-//! What lists, caches and leases cost is told under kube-apiserver's names.
+//! Metrics of lists, caches and leases, under kube-apiserver's names.
 
 use binnacle_testkit::{Server, wait_until};
 use serde_json::json;

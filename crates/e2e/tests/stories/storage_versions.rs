@@ -1,5 +1,5 @@
-//! Upgrades that can be taken back: what a server writes that emulates an older release, that release can read; what it
-//! wrote is read by newer ones, and rewritten by a write that changes nothing, as storage migrations do.
+//! Upgrades that can be taken back: a server that emulates an older release writes data that this release can read;
+//! newer ones read it, and rewrite it by a write that changes nothing, as storage migrations do.
 
 use binnacle_testkit::{Etcd, Server};
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PostParams};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const KEY: &str = "/registry/deviceclasses/more.example.com";
 /// It emulates the release that brought `resource.k8s.io/v1`, which the one before cannot read.
 const EMULATING: &str = "--emulated-version=1.34";
-/// What that release still writes, as kube-apiserver does.
+/// The version that the emulated release still writes, as kube-apiserver does.
 const BEFORE: &str = "resource.k8s.io/v1beta2";
 
 fn classes(client: kube::Client) -> Api<DynamicObject> {

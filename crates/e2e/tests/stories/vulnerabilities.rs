@@ -1,5 +1,5 @@
-//! Vulnerabilities that the Go server has had, each as the attack that must fail here. What stands behind a name is told in
-//! the Kubernetes CVE feed.
+//! Vulnerabilities that the Go server has had, each as the attack that must fail here. The Kubernetes CVE feed
+//! describes them by name.
 
 mod connections;
 mod leaks;
@@ -271,7 +271,7 @@ async fn ephemeral_containers_are_containers() {
     assert_eq!(code, 200, "{body}");
 }
 
-/// CVE-2021-25735: nodes were judged by what the request said that they had been before.
+/// CVE-2021-25735: nodes were validated against the old state that the request claimed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_node_was_is_what_is_stored() {
     let rig = rig(&[]).await;

@@ -120,8 +120,8 @@ async fn metric(server: &Server, family: &str, labels: &str) -> f64 {
     series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// Good webhooks: patches of one after the other, a second pass for who wants to see the whole, what both kinds are
-/// sent, and refusals.
+/// Good webhooks: patches of one after the other, reinvocation for one that wants to see the whole, the requests that
+/// both kinds get, and refusals.
 #[tokio::test(flavor = "multi_thread")]
 async fn mutate_then_validate() {
     let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -172,7 +172,7 @@ async fn mutate_then_validate() {
     let labels = "error_type=\"no_error\",name=\"judge.hooks.test\",operation=\"CREATE\",rejection_code=\"409\"";
     assert_eq!(metric(&server, rejections, labels).await, 1.0);
 
-    // Who broke the cluster with a webhook can mend it.
+    // A user who broke the cluster with a webhook can mend it.
     let gone = send(&server, "DELETE", &format!("{}/v", path(Kind::Validating)), &Value::Null).await;
     assert_eq!(gone.status, 200, "{}", gone.body);
     wait_until("the webhook to be gone", async || {
@@ -212,7 +212,7 @@ async fn changed_during_load() {
         assert_eq!(send(&server, "PUT", &place, &changed).await.status, 200);
     }
     load.await.unwrap();
-    // What was written last counts in the end.
+    // The last write counts in the end.
     let live = send(&server, "GET", &place, &Value::Null).await.body;
     let labelled = live["webhooks"].as_array().is_some_and(|webhooks| !webhooks.is_empty());
     wait_until("the last configuration to count", async || {

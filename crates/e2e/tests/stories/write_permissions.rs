@@ -1,5 +1,5 @@
-//! Which permission each write needs, above all where one verb turns into another while it runs. `docs/authorization.md`
-//! names these tests.
+//! Permissions that each write needs, above all where one verb turns into another while it runs.
+//! `docs/authorization.md` names these tests.
 
 use binnacle_testkit::https::{Answer, Client, Handshake};
 use binnacle_testkit::{Kubelet, TempDir};
@@ -41,7 +41,7 @@ async fn rig(rules: Value, more: &[String]) -> Rig {
     let mut bound = binding("given", "given", "User", "alice");
     bound["roleRef"]["kind"] = json!("ClusterRole");
     rig.make(&format!("{RBAC}/clusterrolebindings"), bound).await;
-    // What nobody else reads tells that the binding counts.
+    // The binding counts once alice can list services, which nobody else reads.
     until("the binding counts", async || rig.code("alice", "GET", "/api/v1/services").await == 200).await;
     rig
 }
@@ -279,7 +279,7 @@ async fn an_update_completes_a_delete() {
     }
 }
 
-/// Nobody gives away what they do not hold, on whichever road the role or binding is written.
+/// Nobody grants rights that they do not hold, however the role or binding is written.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_road_escalates() {
     let rig = rig(
@@ -347,7 +347,7 @@ async fn no_road_escalates() {
         let known = ["attempting to grant RBAC permissions not currently held", "cluster-admin privileges"];
         assert!(known.iter().any(|text| refused.body.contains(text)), "{method} {path}: {}", refused.body);
     }
-    // Whose verbs include them may.
+    // A user whose verbs include `escalate` and `bind` may.
     assert_eq!(send(&rig, "alice", "PATCH", &format!("{roles}/there"), MERGE, &rules).await.status, 200);
 }
 
@@ -433,11 +433,11 @@ async fn a_get_through_a_node_runs_nothing() {
     ] {
         let refused = upgrade("alice", path.clone()).await;
         assert_eq!(refused.status, 403, "{path}: {}", refused.body);
-        // There is no such pod, and the node has no address: who may do everything gets that far.
+        // There is no such pod, and the node has no address: a user who may do everything gets that far.
         let further = upgrade("root", path.clone()).await;
         assert!(!matches!(further.status, 101 | 401 | 403), "{path}: {} {}", further.status, further.body);
     }
-    // What is only read still needs no more than `get`.
+    // Requests that only read still need no more than `get`.
     let read = rig.send("alice", "GET", "/api/v1/nodes/n1/proxy/metrics", &Value::Null).await;
     assert!(!matches!(read.status, 401 | 403), "{} {}", read.status, read.body);
     assert!(kubelet.seen().is_empty(), "{:?}", kubelet.seen());

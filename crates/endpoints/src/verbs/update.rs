@@ -1,4 +1,4 @@
-//! PUT of one object, or of a subresource that shows the whole object.
+//! PUT of one object, or of a subresource with the whole object.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
     let content_type = call.request.header("content-type");
-    let mut sent = body::object(&context, &resource, content_type, &bytes, params.validation)?;
-    audit::note_request_object(&call.request.record, &sent);
-    check_name(&sent, call.name(), &resource, &context)?;
-    if let Some(uids) = object::dedup_owner_references(&mut sent) {
+    let mut received = body::object(&context, &resource, content_type, &bytes, params.validation)?;
+    audit::note_request_object(&call.request.record, &received);
+    check_name(&received, call.name(), &resource, &context)?;
+    if let Some(uids) = object::dedup_owner_references(&mut received) {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));
     }
-    let uid = object::uid(&sent);
+    let uid = object::uid(&received);
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
         create: (resource.description.create_on_update && call.subresource.is_empty())
@@ -33,10 +33,9 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     };
     let manager = call.manager(&params);
     let mut change = |live: Option<&Value>| {
-        let mut object = sent.clone();
+        let mut object = received.clone();
         managed::updated(&context, &resource, &manager, &call.subresource, live, &mut object);
-        resource.to_stored(&mut object);
-        Ok(object)
+        Ok(resource.sent(object))
     };
     let updated = managed::update(&context, &resource, call.name(), &options, &mut change).await?;
     let code = if updated.created { 201 } else { 200 };

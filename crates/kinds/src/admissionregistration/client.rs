@@ -1,4 +1,4 @@
-//! How a webhook is reached: at a URL or as a service. Definitions of custom resources have webhooks as well.
+//! Validation of a webhook's client config: a URL or a service. Definitions of custom resources have webhooks as well.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

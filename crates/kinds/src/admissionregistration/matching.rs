@@ -182,7 +182,7 @@ fn reserved() -> String {
     )
 }
 
-/// What is wrong with a name for a client to choose, where configuration may stand in files.
+/// Rejects a name that is reserved for configuration from manifest files.
 pub(super) fn reserved_name(situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if situation.features.enabled("ManifestBasedAdmissionControlConfig") && has_reserved_name(object) {

@@ -26,7 +26,7 @@ fn state(annotation: &str) -> State {
     }
 }
 
-/// The rules for the annotation; who does not change its state is not asked again.
+/// Validates the annotation; an update that keeps its state is not checked again.
 pub(super) fn validate(definition: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     const SEE: &str = ", see https://github.com/kubernetes/enhancements/pull/1111";
     let group = definition.str_at(&["spec", "group"]);

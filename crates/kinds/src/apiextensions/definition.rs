@@ -1,4 +1,4 @@
-//! The spec of a definition as kube-apiserver works with it: what is alike for all versions belongs to none of them.
+//! The spec of a definition as kube-apiserver works with it: members alike in all versions belong to none of them.
 
 use binnacle_meta::ErrorValue;
 use binnacle_schema::{Value, json};
@@ -13,7 +13,7 @@ const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns",
 pub(super) struct Definition<'a> {
     pub(super) spec: &'a Value,
     pub(super) versions: &'a [Value],
-    /// Which of [`SHARED`] are alike.
+    /// Marks the members of [`SHARED`] that are alike.
     alike: [bool; 4],
 }
 
@@ -65,7 +65,7 @@ impl<'a> Definition<'a> {
     }
 }
 
-/// Whether two members of versions are alike: as structs are, but for values that schemas state, which are texts of JSON.
+/// Returns true if two members of versions are alike: compared as structs, but values in schemas as JSON text.
 fn alike(a: Option<&Value>, b: Option<&Value>) -> bool {
     const STATED: [&str; 3] = ["default", "enum", "example"];
     let stated =

@@ -7,10 +7,10 @@ use binnacle_cel::Version;
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_structural::rules::{Compiled, compile, decl_type};
-use binnacle_structural::{Additional, Kind, Size, Structural};
+use binnacle_structural::{Additional, SchemaType, Size, Structural};
 
 use super::definition::Definition;
-use super::open_api::{self, Place};
+use super::open_api::{self, SchemaPosition};
 use super::schema;
 use crate::checks::present;
 use crate::internal;
@@ -25,8 +25,8 @@ const MAX_REQUEST: u64 = 3 * 1024 * 1024;
 const RULES: &str = "x-kubernetes-validations";
 const RULE: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.ValidationRule";
 
-/// The expressions of the definition that is changed: they can use what this server knows, new ones only what the
-/// version before it knows as well.
+/// The expressions of the old definition: they can use all features of this server, new ones only those that the
+/// version before it has as well.
 #[derive(Default)]
 pub(super) struct Existing {
     rules: HashSet<String>,
@@ -63,7 +63,7 @@ pub(super) struct Subject<'a> {
     pub(super) existing: &'a Existing,
     /// True where the schema has other errors: expressions above them are not compiled.
     pub(super) has_errors: bool,
-    /// True where the schema did not change, which lets a single expression cost what it did.
+    /// True where the schema did not change: a single expression may keep its cost.
     pub(super) unchanged: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Subject<'a> {
 pub(super) fn validate(subject: &Subject<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let mut walk = Walk { subject, errors, total: 0, expensive: Vec::new() };
     let scope = Scope { cardinality: Some(1), uncorrelatable: None, untyped_above: false };
-    walk.node(subject.schema, subject.structural, Place::root(), scope, path);
+    walk.node(subject.schema, subject.structural, SchemaPosition::root(), scope, path);
     walk.total(path);
 }
 
@@ -86,7 +86,7 @@ struct Walk<'a, 'e> {
 /// Facts about values here that follow from the schemas above.
 #[derive(Clone, Copy)]
 struct Scope<'p> {
-    /// How many values there can be; `None` where nothing bounds them.
+    /// The maximum number of values; `None` where nothing bounds it.
     cardinality: Option<u64>,
     /// The topmost schema below which old values are not found again.
     uncorrelatable: Option<&'p FieldPath>,
@@ -95,7 +95,7 @@ struct Scope<'p> {
 }
 
 impl Walk<'_, '_> {
-    fn node(&mut self, schema: &Value, node: &Structural, place: Place, scope: Scope<'_>, path: &FieldPath) {
+    fn node(&mut self, schema: &Value, node: &Structural, place: SchemaPosition, scope: Scope<'_>, path: &FieldPath) {
         if self.errors.is_full() || !node.has_rules() {
             return;
         }
@@ -126,7 +126,7 @@ impl Walk<'_, '_> {
     }
 
     /// True where something else is wrong with a schema.
-    fn has_errors(&self, schema: &Value, place: Place, path: &FieldPath) -> bool {
+    fn has_errors(&self, schema: &Value, place: SchemaPosition, path: &FieldPath) -> bool {
         if !self.subject.has_errors {
             return false;
         }
@@ -209,13 +209,13 @@ impl Walk<'_, '_> {
     }
 }
 
-/// How many times more values there can be below a schema than of it; `None` where nothing bounds them.
+/// The factor by which there can be more values below a schema than of it; `None` where nothing bounds it.
 fn max_elements(node: &Structural) -> Option<u64> {
     let values = node.values.as_deref();
     let max = match node.kind {
-        Some(Kind::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
-        Some(Kind::Object) => values?.size(Size::MaxProperties)?,
-        Some(Kind::Array) => values?.size(Size::MaxItems)?,
+        Some(SchemaType::Object) if matches!(node.additional, Additional::Unset) => return Some(1),
+        Some(SchemaType::Object) => values?.size(Size::MaxProperties)?,
+        Some(SchemaType::Array) => values?.size(Size::MaxItems)?,
         _ => return Some(1),
     };
     Some(u64::try_from(max).unwrap_or(0))

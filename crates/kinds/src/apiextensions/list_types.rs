@@ -54,7 +54,7 @@ pub(super) fn list_and_map_types(schema: &Value, rules: &Rules, path: &FieldPath
     }
 }
 
-/// What keeps the items of a set from being compared as a whole. In both cases kube-apiserver shows the type of lists.
+/// Returns the extension that makes items of a set non-atomic. In both cases kube-apiserver shows the list type.
 pub(super) fn non_atomic_item(schema: &Value) -> Option<(&'static str, Option<&Value>)> {
     let item = item(schema).filter(|_| text(schema, LIST_TYPE) == Some("set"))?;
     let name = match item.str_at(&["type"]) {

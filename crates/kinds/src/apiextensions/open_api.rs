@@ -1,4 +1,4 @@
-//! The rules for schemas of custom resources that come from what the API server makes of OpenAPI.
+//! Validation of schemas of custom resources by the rules of the API server's OpenAPI conversion.
 
 use binnacle_meta::{ErrorValue, FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
@@ -8,23 +8,23 @@ use super::list_types::list_and_map_types;
 use super::schema::{has_properties, is_set, members};
 use crate::checks::{items, one_of, present};
 
-/// What is asked of new definitions, and of old ones that keep to it.
+/// The rules for new definitions, and for old ones that follow them already.
 pub(super) struct Rules {
     pub(super) valid_types: bool,
     pub(super) atomic_sets: bool,
     pub(super) map_keys: bool,
 }
 
-/// Where in the tree a schema stands.
+/// The place of a schema in the tree.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct SchemaPosition {
     pub(super) is_root: bool,
     in_metadata: bool,
-    /// Why there may be no default.
+    /// The reason why there may be no default.
     no_default: Option<&'static str>,
 }
 
-impl Place {
+impl SchemaPosition {
     pub(super) fn root() -> Self {
         Self { is_root: true, ..Self::default() }
     }
@@ -61,11 +61,11 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
 /// The rules for the schema of a resource. Expressions are compiled elsewhere.
 pub(super) fn validate(schema: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
-    within(schema, Place::root(), rules, path, errors);
+    within(schema, SchemaPosition::root(), rules, path, errors);
 }
 
 /// The rules for a schema and those below it.
-pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+pub(super) fn within(schema: &Value, place: SchemaPosition, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
     // Truths and lists of texts stand where a schema may be, too.
     if schema.as_object().is_none() {
         return;
@@ -124,7 +124,7 @@ pub(super) fn within(schema: &Value, place: Place, rules: &Rules, path: &FieldPa
 }
 
 /// Words of OpenAPI that may not be used, or not there.
-fn keywords(schema: &Value, place: Place, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+fn keywords(schema: &Value, place: SchemaPosition, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
     let kind = schema.str_at(&["type"]);
     if rules.valid_types && !kind.is_empty() {
         one_of(&path.child("type"), kind, &TYPES, errors);
@@ -194,7 +194,7 @@ fn validation_rule(rule: &Value, fields: Option<&Structural>, path: &FieldPath, 
     }
 }
 
-/// Where a resource has a `status` of its own, its schema may say only so much at the root.
+/// Validates the root schema of a resource with a `status` subresource, in which only some fields are allowed.
 pub(super) fn root_with_status(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const ALLOWED: &str = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength \
         MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \

@@ -89,7 +89,7 @@ pub(super) fn wrong_type(kind: &str, detail: &str, path: &FieldPath, errors: &mu
     }
 }
 
-/// What every resource has is of known types; of the metadata only names may be restricted.
+/// Validates the types of `kind`, `apiVersion` and `metadata`; of the metadata only names may be restricted.
 fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let is_resource = level == Level::Root || embedded;
     for name in ["kind", "apiVersion"].into_iter().filter(|_| is_resource) {
@@ -115,7 +115,7 @@ fn resource_members(schema: &Value, level: Level, embedded: bool, path: &FieldPa
     }
 }
 
-/// Whether a member is as if it were not there.
+/// Returns true if a member equals an absent one.
 fn is_zero(schema: &Value, name: &str) -> bool {
     const LISTS: [&str; 4] = ["enum", "allOf", "anyOf", "oneOf"];
     !is_set(schema, name) || (LISTS.contains(&name) && schema.list_at(&[name]).is_empty())
@@ -139,7 +139,7 @@ fn is_int_or_string_first(schema: &Value) -> bool {
     schema.list_at(&["allOf"]).first().is_some_and(is_int_or_string)
 }
 
-/// The rules for what a schema says of values.
+/// Validates the value constraints of a schema.
 fn values(schema: &Value, skip_any: bool, skip_first_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
     for list in ["anyOf", "allOf", "oneOf"].into_iter().filter(|list| !(skip_any && *list == "anyOf")) {
         for (i, nested) in errors.while_room(schema.list_at(&[list]).iter().enumerate()) {
@@ -157,7 +157,7 @@ fn values(schema: &Value, skip_any: bool, skip_first_any: bool, path: &FieldPath
     }
 }
 
-/// The rules for schemas under `allOf` and the like, which may say of values but not what they are.
+/// Validates schemas under `allOf` and the like, which may constrain values but not define them.
 fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mut FieldErrors) {
     const UNDEFINED: &str = "must be undefined to be structural";
     const EMPTY: &str = "must be empty to be structural";
@@ -199,7 +199,7 @@ fn validate_nested(schema: &Value, skip_any: bool, path: &FieldPath, errors: &mu
     }
 }
 
-/// What is said of a value must also be said to be there: `structure` is what says so, at `path`.
+/// Reports fields that `allOf`, `anyOf`, `oneOf` or `not` of a schema use and `structure`, at `path`, lacks.
 fn complete(
     schema: &Value,
     structure: Option<&Value>,

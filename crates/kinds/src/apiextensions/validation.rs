@@ -25,7 +25,7 @@ use crate::tables;
 const SELECTABLE_MAX: usize = 8;
 const WARNING_MAX: usize = 256;
 
-/// What is asked of a definition: less where it stands on an old one that broke a rule already.
+/// The checks of a definition: fewer in an update of one that breaks a rule already.
 struct RequiredChecks<'a> {
     rules: Rules,
     schemas: bool,
@@ -76,7 +76,7 @@ impl<'a> RequiredChecks<'a> {
         }
     }
 
-    /// Whether the schema of a version is that of the old definition.
+    /// Returns true if the schema of a version is that of the old definition.
     fn is_unchanged(&self, version: &Value) -> bool {
         let Some(old) = self.old else { return false };
         let name = version.str_at(&["name"]);
@@ -85,7 +85,7 @@ impl<'a> RequiredChecks<'a> {
         old.is_some_and(|old| semantically_equal(version.get("schema"), old.get("schema")))
     }
 
-    /// Whether too many fields were selectable before, the same ones.
+    /// Returns true if the old definition has the same selectable fields, beyond the limit too.
     fn may_select(&self, fields: &[Value], version: &str) -> bool {
         let Some(old) = self.old else { return false };
         let definition = Definition::of(old);
@@ -164,7 +164,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     errors
 }
 
-/// The rules for what the status says.
+/// Validates the status.
 pub(super) fn status(object: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("status").child("acceptedNames");
     validate_names(member(member(object, "status"), "acceptedNames"), &path, errors);
@@ -318,7 +318,7 @@ fn missing_schemas(
     }
 }
 
-/// The rules for a version, but for what it shares with all others.
+/// Validates a version, without the members that it shares with all others.
 fn validate_version(
     definition: &Definition<'_>,
     version: &Value,

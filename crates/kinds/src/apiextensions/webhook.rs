@@ -14,7 +14,7 @@ const ACCEPTED: [&str; 2] = ["v1", "v1beta1"];
 const CLIENT: &str = "webhookClientConfig";
 const VERSIONS: &str = "conversionReviewVersions";
 
-/// What old definitions may break, as long as they do.
+/// The rules that old definitions may go on breaking.
 pub(super) struct Leniency {
     pub(super) unknown_versions: bool,
     pub(super) any_bundle: bool,
@@ -85,13 +85,13 @@ fn is_known(versions: &[&str]) -> bool {
     versions.iter().any(|version| ACCEPTED.contains(version))
 }
 
-/// Whether a stored definition may go on without a version of reviews that the server knows.
+/// Returns true if a stored definition has review versions of which the server knows none.
 pub(super) fn lacks_known_version(conversion: Option<&Value>) -> bool {
     let versions = conversion.map(|conversion| texts(member(conversion, "webhook"), VERSIONS)).unwrap_or_default();
     !versions.is_empty() && !is_known(&versions)
 }
 
-/// Whether a stored definition has certificates that are none.
+/// Returns true if a stored definition has an invalid CA bundle.
 pub(super) fn has_invalid_bundle(conversion: Option<&Value>) -> bool {
     let bundle = conversion.map(|conversion| conversion.str_at(&["webhook", "clientConfig", "caBundle"]));
     bundle.is_some_and(|bundle| ca_bundle_problem(bundle).is_some())

@@ -28,7 +28,7 @@ impl Strategy for ApiService {
 
     fn prepare_for_create(&self, situation: &StrategyContext<'_>, object: &mut Value) {
         clear_status(object);
-        // What this server serves itself is there.
+        // An API that this server serves itself is available.
         if !is_set(object, &["spec", "service"]) {
             let since = Time::from_unix(situation.now, 0).to_string();
             let available = value!({
@@ -131,7 +131,7 @@ fn service(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// How many bytes canonical base64 text stands for.
+/// The length in bytes of decoded canonical base64 text.
 fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

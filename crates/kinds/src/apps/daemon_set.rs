@@ -11,7 +11,7 @@ use super::TEMPLATE;
 use crate::equality::{equal, equal_at};
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::{default_nil, default_zero, keep, keep_at, member, struct_mut, text};
 use crate::workload::validation::{
     amount, collision_count, immutable_selector, is_empty, lasting_template, mismatch, not_negative, number, selects,
@@ -68,14 +68,15 @@ impl Strategy for DaemonSet {
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_template(situation.features), &mut errors);
+        spec_rules(object, &PodValidationOptions::for_template(situation.features), &mut errors);
         errors
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         immutable_selector(object, old, &mut errors);
-        let mut options = Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null));
+        let mut options =
+            PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null));
         options.any_selector_value |= selectors::is_invalid(old.at(&["spec", "selector"]));
         spec_rules(object, &options, &mut errors);
         errors
@@ -115,7 +116,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
     object.make_at(&["metadata", "annotations"]).insert(TEMPLATE_GENERATION, generation.to_string());
 }
 
-fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);

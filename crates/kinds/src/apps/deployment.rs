@@ -13,7 +13,7 @@ use crate::equality::{equal, equal_maps};
 use crate::gated::drop_disabled;
 use crate::internal;
 use crate::pod_spec::set_template_defaults;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::{default_nil, default_zero, keep, keep_at, member, text};
 use crate::workload::validation::{amount, collision_count, immutable_selector, not_more, not_negative, number};
 use crate::workload::{
@@ -75,7 +75,7 @@ impl Strategy for Deployment {
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        spec_rules(object, &Options::for_template(situation.features), &mut errors);
+        spec_rules(object, &PodValidationOptions::for_template(situation.features), &mut errors);
         errors
     }
 
@@ -83,7 +83,7 @@ impl Strategy for Deployment {
         let mut errors = FieldErrors::new();
         spec_rules(
             object,
-            &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+            &PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
             &mut errors,
         );
         immutable_selector(object, old, &mut errors);
@@ -107,7 +107,7 @@ impl Strategy for Deployment {
     }
 }
 
-fn spec_rules(object: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+fn spec_rules(object: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);

@@ -44,7 +44,7 @@ impl Strategy for StatefulSet {
         set_template_defaults(spec.object_entry("template"));
         for claim in structs_mut(spec, "volumeClaimTemplates") {
             set_claim_defaults(claim);
-            // What a template says it is goes without saying: it is not part of the stored form.
+            // The type of a claim template is implied: it is not part of the stored form.
             claim.remove("apiVersion");
             claim.remove("kind");
         }

@@ -10,7 +10,7 @@ use crate::checks::{invalid_each, items, member, one_of, present, required_path_
 const PERIOD_MAX: i64 = 1800;
 const WINDOW_MAX: i64 = 3600;
 
-/// What may stand in the `apiVersion` of a reference.
+/// The values that are allowed as the `apiVersion` of a reference.
 #[derive(Clone, Copy)]
 struct ApiVersions {
     any: bool,
@@ -55,7 +55,7 @@ pub(super) fn spec(features: &Features, autoscaler: &Value, old: Option<&Value>)
     errors
 }
 
-/// Objects with metrics may be of the core group; who had an invalid version may keep it.
+/// The versions allowed for objects with metrics: the core group's too, and an invalid one that was there before.
 fn object_versions(old_spec: Option<&Value>) -> ApiVersions {
     let versions = ApiVersions { any: false, core: true };
     let old_metrics = old_spec.map(|old| old.list_at(&["metrics"])).unwrap_or_default();

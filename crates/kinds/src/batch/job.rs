@@ -72,7 +72,7 @@ impl Strategy for Job {
             generate_selector(object);
         }
         prepare_create(situation.features, object, TEMPLATE);
-        // Where only the generated labels are there, the job shares them from the next time that it is read.
+        // A template with only the generated labels shares them with the job from the next read on.
         if labelled {
             default_labels(object);
         }

@@ -24,7 +24,7 @@ const FIELDS: [Field; 5] = [
     Field { min: 0, max: 6, names: &DAYS },
 ];
 
-/// What is wrong with a schedule, which is not empty.
+/// Validates a schedule, which is not empty.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     let schedule = without_zone(schedule)?;
     if schedule.starts_with('@') {
@@ -40,12 +40,12 @@ pub(super) fn check(schedule: &str) -> Result<(), String> {
     })
 }
 
-/// What follows a leading `TZ=zone` or `CRON_TZ=zone`.
+/// Returns the schedule without a leading `TZ=zone` or `CRON_TZ=zone`.
 fn without_zone(schedule: &str) -> Result<&str, String> {
     let Some(rest) = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ=")) else {
         return Ok(schedule);
     };
-    // kube-apiserver falls over a zone that nothing follows, and says so.
+    // kube-apiserver panics on a zone that nothing follows, and reports that.
     let Some((zone, rest)) = rest.split_once(' ') else {
         return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
     };

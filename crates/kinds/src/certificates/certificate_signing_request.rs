@@ -15,7 +15,7 @@ pub(crate) struct CertificateSigningRequest;
 const CONDITIONS: &[&str] = &["status", "conditions"];
 
 impl Strategy for CertificateSigningRequest {
-    /// Forgets whom the request says it is from; the registry's hook for this kind writes down who asks.
+    /// Removes the identity of the requester; the registry's hook for this kind sets it to that of the caller.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let spec = object.make_at(&["spec"]);
         ["username", "uid", "groups", "extra"].iter().for_each(|field| drop(spec.remove(field)));

@@ -1,4 +1,4 @@
-//! PEM as Go's `encoding/pem` reads it: what stands between blocks is passed over, and so is what only looks like one.
+//! PEM as Go's `encoding/pem` reads it: text between blocks is passed over, and so are parts that only look like one.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

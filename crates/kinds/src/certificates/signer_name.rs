@@ -32,7 +32,7 @@ pub(super) fn validate(path: &FieldPath, name: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether Kubernetes itself defines the signer.
+/// Returns true if the signer is one that Kubernetes defines.
 pub(super) fn is_kubernetes(name: &str) -> bool {
     let host = name.split('/').next().unwrap_or_default();
     host == "kubernetes.io" || host.ends_with(".kubernetes.io")

@@ -155,7 +155,7 @@ fn conditions(request: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let duplicates_before = has_duplicates(&old_kinds);
     let kinds = kinds_of(request);
     let repeated = repeated(&kinds, String::as_str);
-    // Where each of the two that exclude each other stands first.
+    // The index of the first condition of each of the two types that exclude each other.
     let [approved, denied] = ["Approved", "Denied"].map(|kind| kinds.iter().position(|other| other == kind));
     let path = FieldPath::new("status").child("conditions");
     for (i, condition) in errors.while_room(request.list_at(CONDITIONS).iter().enumerate()) {

@@ -27,7 +27,7 @@ const ROUND_TRIP_ANNOTATIONS: [&str; 6] = [
 /// The utilization of the processor to aim at, in percent, where nothing else is.
 const DEFAULT_UTILIZATION: i64 = 80;
 
-/// Removes the annotations that stand for fields: what a version without need of them does to every object.
+/// Removes the annotations that stand for fields, which versions with those fields do not need.
 pub(crate) fn drop_round_trip_annotations(autoscaler: &mut Value) {
     let Some(metadata) = autoscaler.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };

@@ -26,7 +26,7 @@ pub(super) static CONDITIONS: LazyLock<Message> = LazyLock::new(|| {
     )
 });
 
-/// The scaling behavior. Its annotation holds kube-apiserver's internal struct: Go names, and `null` for what is unset.
+/// The scaling behavior. Its annotation holds kube-apiserver's internal struct: Go names, and `null` for unset fields.
 pub(super) static BEHAVIOR: LazyLock<Message> = LazyLock::new(|| {
     let policy = message(
         "HPAScalingPolicy",

@@ -1,5 +1,5 @@
-//! `apiextensions.k8s.io/v1beta1` CustomResourceDefinition, as old releases have stored it: what v1 says of each version
-//! could be said once for all of them, and what was not said had other defaults.
+//! `apiextensions.k8s.io/v1beta1` CustomResourceDefinition, as old releases have stored it: fields of each version in
+//! v1 could be stated once for all of them, and absent ones had other defaults.
 
 use binnacle_schema::{Object, Value, value};
 

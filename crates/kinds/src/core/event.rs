@@ -1,5 +1,5 @@
-//! `Event`: a report of something that happened to an object. What `v1` let pass must go on passing; whoever speaks
-//! `events.k8s.io/v1` keeps to stricter rules.
+//! `Event`: a report of something that happened to an object. Events that `v1` accepted must stay valid;
+//! `events.k8s.io/v1` has stricter rules.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath, MicroTime};
 use binnacle_schema::Value;
@@ -135,7 +135,7 @@ fn series(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// When the event happened, to the microsecond; `None` for events of the old kind.
+/// The time of the event, to the microsecond; `None` for events of the old kind.
 fn time(object: &Value) -> Option<(i64, u32)> {
     let time = MicroTime::parse(object.get("eventTime")?.as_str()?).ok()?;
     (!time.is_zero()).then(|| (time.unix_seconds(), time.nanos() / 1000))

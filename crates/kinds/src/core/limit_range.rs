@@ -1,4 +1,4 @@
-//! `LimitRange`: what one pod, container or claim of a namespace may ask for.
+//! `LimitRange`: limits on the resources of one pod, container or claim of a namespace.
 
 mod validation;
 
@@ -32,7 +32,7 @@ impl Strategy for LimitRange {
         }
     }
 
-    /// Who names it in no way gets a random name, as in kube-apiserver: the new uid is one.
+    /// An object without `name` and `generateName` gets a random name, as in kube-apiserver: its new uid.
     fn prepare_for_create(&self, _: &StrategyContext<'_>, object: &mut Value) {
         let uid = object.str_at(&["metadata", "uid"]).to_owned();
         if object.str_at(&["metadata", "name"]).is_empty() && !uid.is_empty() {

@@ -77,7 +77,7 @@ impl Strategy for PersistentVolume {
     }
 }
 
-/// What of a volume is about to go or does nothing any more.
+/// The warnings about deprecated annotations, fields and plugins of a volume.
 fn warnings(object: &Value) -> Vec<String> {
     let annotations = [
         (

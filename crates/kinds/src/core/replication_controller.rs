@@ -5,7 +5,7 @@ use binnacle_schema::{Object, Value};
 use binnacle_validation::checks;
 
 use crate::pod_spec::set_template_defaults;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::{default_nil, member, struct_mut};
 use crate::workload::validation::{lasting_template, mismatch, not_more, not_negative};
 use crate::workload::{
@@ -50,11 +50,14 @@ impl Strategy for ReplicationController {
     }
 
     fn validate(&self, situation: &StrategyContext<'_>, object: &Value) -> FieldErrors {
-        spec_rules(object, &Options::for_template(situation.features))
+        spec_rules(object, &PodValidationOptions::for_template(situation.features))
     }
 
     fn validate_update(&self, situation: &StrategyContext<'_>, object: &Value, old: &Value) -> FieldErrors {
-        spec_rules(object, &Options::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)))
+        spec_rules(
+            object,
+            &PodValidationOptions::for_update(situation.features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+        )
     }
 
     fn validate_subresource(
@@ -82,7 +85,7 @@ impl Strategy for ReplicationController {
     }
 }
 
-fn spec_rules(object: &Value, options: &Options<'_>) -> FieldErrors {
+fn spec_rules(object: &Value, options: &PodValidationOptions<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let path = FieldPath::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);

@@ -1,4 +1,4 @@
-//! `ResourceQuota`: what a namespace may use in all.
+//! `ResourceQuota`: limits on the resources of a namespace in all.
 
 mod validation;
 

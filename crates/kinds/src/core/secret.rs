@@ -75,7 +75,7 @@ impl Strategy for Secret {
 const REDACTED: &str = "<secret contents redacted>";
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
-/// What a secret of a known type must hold.
+/// Validates the data that the type of a secret requires.
 fn type_rules(object: &Value, data: &Object, errors: &mut FieldErrors) {
     let at = |key: &str| FieldPath::new("data").key(key);
     let mut need = |key: &str, there: bool| {
@@ -115,7 +115,7 @@ fn holds_json_object(data: &Object, key: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// The length in bytes of decoded base64 text.
 pub(super) fn decoded_len(value: &Value) -> usize {
     let text = value.as_str().unwrap_or("");
     let padding = text.bytes().rev().take_while(|c| *c == b'=').count();

@@ -43,7 +43,7 @@ impl Strategy for Service {
 
     fn prepare_for_update(&self, _: &StrategyContext<'_>, object: &mut Value, old: &Value) {
         keep(object, old, "status");
-        // What a client has left out counts as unchanged when it is looked at what a new type makes meaningless.
+        // Fields that the client omits count as unchanged when a new type drops dependent fields.
         allocated::keep_allocated(object, old);
         allocated::agree_on_cluster_ips(object, old);
         type_change::drop_dependent_fields(object, old);
@@ -115,7 +115,7 @@ fn set_ingress_defaults(object: &mut Value) {
     }
 }
 
-/// Whether traffic from outside of the cluster can reach it.
+/// Returns true if traffic from outside the cluster can reach the service.
 fn is_externally_accessible(spec: &Object) -> bool {
     match text(spec, "type") {
         "LoadBalancer" | "NodePort" => true,

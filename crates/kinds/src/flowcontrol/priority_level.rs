@@ -7,7 +7,7 @@ use crate::checks::{member, one_of, present, spec_path};
 use crate::prepare::{default_to, default_zero_to, semantically_equal};
 use crate::{MetadataCheck, Strategy, StrategyContext, internal};
 
-/// What kept the difference between zero and nothing in v1beta3; the stored version does without.
+/// The annotation by which v1beta3 told zero from absent; the stored version does without.
 const PRESERVED_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 
 const QUEUES_MAX: i64 = 10_000_000;
@@ -198,7 +198,7 @@ fn validate_queuing(queuing: &Value, path: &FieldPath, errors: &mut FieldErrors)
     }
 }
 
-/// How many bits of a hash it takes to deal a hand of queues.
+/// The number of bits of a hash that it takes to deal a hand of queues.
 fn entropy_bits(queues: i64, hand: i64) -> i64 {
     ((queues as f64).log2() * hand as f64).ceil() as i64
 }

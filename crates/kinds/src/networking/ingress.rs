@@ -11,7 +11,7 @@ use crate::checks::{invalid_each, items, member, present, required_path_segment,
 use crate::prepare::{clear_status, first_generation, is_set, next_generation, put_back};
 use crate::{MetadataCheck, Strategy, StrategyContext};
 
-/// What named the class before there was a field for it.
+/// The annotation of the ingress class, from before there was a field for it.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 
 pub(crate) struct Ingress;

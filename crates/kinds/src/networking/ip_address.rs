@@ -1,4 +1,4 @@
-//! IPAddress: one address that is taken, and by whom.
+//! IPAddress: one allocated address, and its owner.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

@@ -1,4 +1,4 @@
-//! NetworkPolicy: who may talk to which pods.
+//! NetworkPolicy: the traffic allowed to and from pods.
 
 use std::collections::HashSet;
 
@@ -60,14 +60,14 @@ impl Strategy for NetworkPolicy {
     }
 }
 
-/// What an update may keep although it breaks a rule.
+/// The invalid values that an update may keep.
 #[derive(Default)]
 struct Known<'a> {
     any_label_value: bool,
     ranges: HashSet<&'a str>,
 }
 
-/// A policy that does not name its directions is about what comes in, and about what goes out if it has such rules.
+/// Sets the default directions of a policy: ingress, and egress if it has such rules.
 fn default_policy_types(spec: &mut Object) {
     let is_empty = |name| spec.get(name).and_then(Value::as_list).is_none_or(<[Value]>::is_empty);
     if !is_empty("policyTypes") {

@@ -49,7 +49,7 @@ impl Strategy for RuntimeClass {
     }
 }
 
-/// What a runtime takes for itself is checked like the limits of a container.
+/// Validates the overhead of a runtime class like the limits of a container.
 fn overhead(overhead: &Value, errors: &mut FieldErrors) {
     let path = FieldPath::new("overhead");
     let amounts = overhead.object_at(&["podFixed"]);

@@ -32,7 +32,7 @@ pub(crate) fn copy_annotations(object: &mut Value) {
     }
 }
 
-/// What is said of the annotations of a pod, before they are copied: that fields replace them.
+/// The warnings about the annotations of a pod, before they are copied: fields replace them.
 pub(crate) fn pod_warnings(object: &Value) -> Vec<String> {
     let (null, path) = (Value::Null, FieldPath::root());
     let (spec, metadata) = (object.get("spec").unwrap_or(&null), object.get("metadata").unwrap_or(&null));
@@ -48,7 +48,7 @@ pub(crate) fn pod_warnings(object: &Value) -> Vec<String> {
     containers.collect()
 }
 
-/// What is said of the annotation of a template for one of its containers.
+/// The warning about the annotation of a pod template for one of its containers.
 pub(super) fn template_warning(spec: &Value, container: &Value, metadata: &Value, path: &FieldPath) -> Option<String> {
     let annotation = annotation_without_field(container, metadata)?;
     let of_pod = pod_profile(spec);
@@ -80,7 +80,7 @@ fn set_profile(container: &mut Object, profile: Value) {
     }
 }
 
-/// The profile that an annotation means, `None` for what would not be valid.
+/// The profile that an annotation means; `None` for an invalid one.
 fn profile(annotation: &str) -> Option<Value> {
     let valid = |name: &str| name.trim() == name && name.len() <= PROFILE_MAX;
     named_profile(annotation).filter(|_| annotation.strip_prefix(LOCALHOST_PREFIX).is_none_or(valid))

@@ -85,7 +85,7 @@ const STATUS: &[Gated] = &[
 
 pub(super) const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// Drops from a pod's spec what is off; `old` is the spec before the update.
+/// Drops disabled fields from a pod's spec; `old` is the spec before the update.
 pub(crate) fn drop_disabled_spec_fields(features: &Features, spec: &mut Value, old: Option<&Value>) {
     drop_disabled(features, spec, old, SPEC);
     let Some(spec) = spec.as_object_mut() else { return };
@@ -102,7 +102,7 @@ pub(crate) fn drop_disabled_spec_fields(features: &Features, spec: &mut Value, o
     }
 }
 
-/// Drops from a pod's status what is off; `old` is the status before the update.
+/// Drops disabled fields from a pod's status; `old` is the status before the update.
 pub(crate) fn drop_disabled_status_fields(features: &Features, status: &mut Value, old: Option<&Value>) {
     drop_disabled(features, status, old, STATUS);
 }

@@ -1,4 +1,4 @@
-//! Names of container images, as far as the pull policy depends on them: what may move is pulled always.
+//! Names of container images, as far as the pull policy depends on them: an image that may change is pulled always.
 //!
 //! The grammar is that of `github.com/distribution/reference`.
 

@@ -16,7 +16,7 @@ pub(crate) mod sources;
 mod volumes;
 mod windows;
 
-pub(crate) use options::{Options, merges_label_keys};
+pub(crate) use options::{PodValidationOptions, merges_label_keys};
 
 use binnacle_validation::repeated;
 use std::collections::{HashMap, HashSet};
@@ -37,7 +37,12 @@ const SEARCHES_MAX: usize = 32;
 const SEARCH_LIST_MAX: usize = 2048;
 
 /// The rules of a template, the object with `metadata` and `spec`.
-pub(crate) fn template(template: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(crate) fn template(
+    template: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let null = Value::Null;
     let own_spec = template.get("spec").unwrap_or(&null);
     let annotations = template.object_at(&["metadata", "annotations"]);
@@ -58,7 +63,7 @@ pub(crate) fn spec(
     spec: &Value,
     metadata: Option<&Value>,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let e = errors;
@@ -185,7 +190,7 @@ fn resource_claims(list: &[Value], metadata: Option<&Value>, path: &FieldPath, e
 }
 
 /// In the network of the host a container's port is the host's.
-fn host_network(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn host_network(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     if !spec.bool_at(&["hostNetwork"]) {
         return;
     }

@@ -1,4 +1,4 @@
-//! RoleBinding and ClusterRoleBinding: who has a role.
+//! RoleBinding and ClusterRoleBinding: the subjects that have a role.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

@@ -1,4 +1,4 @@
-//! Role and ClusterRole: what may be done.
+//! Role and ClusterRole: permissions.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

@@ -1,4 +1,4 @@
-//! The rules of what a claim asks for, and of device classes, which hold parts of it.
+//! Validation of the requests and constraints of a claim, and of device classes, which hold parts of them.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Value, json};
@@ -141,7 +141,7 @@ fn validate_toleration(toleration: &Value, path: &FieldPath, errors: &mut FieldE
 
 pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// The rules for the configuration of devices; what is stored already may be too long.
+/// Validates the configuration of devices; one that is stored already may be too long.
 pub(super) fn configuration(config: &Value, stored: bool, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("opaque");
     let Some(opaque) = present(config, "opaque") else {

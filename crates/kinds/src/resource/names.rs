@@ -34,7 +34,7 @@ pub(super) fn uid(path: &FieldPath, uid: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// What is wrong with a uuid in any of its forms: plain, in braces, as a URN, without dashes.
+/// Returns the error of a UUID in any of its forms: plain, in braces, as a URN, without dashes.
 fn uuid_problem(uid: &str) -> Option<String> {
     const URN: &str = "urn:uuid:";
     let inner = match uid.len() {
@@ -162,7 +162,7 @@ pub(super) fn binding_conditions(object: &Value, path: &FieldPath, errors: &mut 
     }
 }
 
-/// Whether a device was asked for by that name: `request` or `request/alternative`.
+/// Validates a reference to a device request of the claim: `request` or `request/alternative`.
 pub(super) fn request_reference(name: &str, claim: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const DETAIL: &str =
         "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";

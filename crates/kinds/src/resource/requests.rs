@@ -42,14 +42,14 @@ const GATED: &[Gated] = &[
     },
 ];
 
-/// Drops what is off from the claim's spec at a path.
+/// Drops disabled fields from the claim's spec at a path.
 pub(super) fn drop_disabled_fields(features: &Features, object: &mut Value, old: Option<&Value>, path: &[&str]) {
     if let Some(spec) = object.at_mut(path) {
         drop_disabled(features, spec, old.and_then(|old| old.at(path)), GATED);
     }
 }
 
-/// One device, where nothing else is said.
+/// Sets the default count of devices: one.
 fn count_devices(request: &mut Object) {
     default_zero_to(request, "allocationMode", "ExactCount");
     if request.get("allocationMode").and_then(Value::as_str) == Some("ExactCount") {

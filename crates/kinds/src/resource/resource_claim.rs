@@ -80,7 +80,7 @@ impl Strategy for ResourceClaim {
 
 const RESULTS: &[&str] = &["status", "allocation", "devices", "results"];
 
-/// Which device, or which share of one.
+/// The key of a device, or of a share of one.
 fn device(status: &Value) -> [&str; 4] {
     ["driver", "pool", "device", "shareID"].map(|field| status.str_at(&[field]))
 }

@@ -56,7 +56,7 @@ impl Strategy for ResourcePoolStatusRequest {
         let path = FieldPath::new("status");
         let (status, old_status) = (present(object, "status"), present(old, "status"));
         if old_status.is_some() {
-            // What was answered stays.
+            // A status is immutable once it is set.
             immutable_struct(STATUS, &path, status, old_status, &mut errors);
             if equal(STATUS, status, old_status) {
                 return errors;

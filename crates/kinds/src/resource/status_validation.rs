@@ -1,4 +1,4 @@
-//! The rules for the status of a claim: what was allocated, who uses it, what drivers say of it.
+//! Validation of the status of a claim: the allocation, the consumers, and the drivers' device statuses.
 
 use std::collections::HashSet;
 
@@ -86,7 +86,7 @@ fn validate_allocation(allocation: &Value, claim: &Value, path: &FieldPath, erro
     }
 }
 
-/// Which device, or which share of one, as messages show it.
+/// The key of a device, or of a share of one, as messages show it.
 fn device(status: &Value) -> String {
     const MEMBERS: [(&str, &str); 4] =
         [("Driver", "driver"), ("Pool", "pool"), ("Device", "device"), ("ShareID", "shareID")];

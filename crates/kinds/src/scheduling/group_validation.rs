@@ -15,7 +15,7 @@ pub(super) const CLAIMS_MAX: usize = 4;
 const TOPOLOGIES_MAX: usize = 1;
 const PRIORITY_MAX: i64 = 1_000_000_000;
 
-/// The spec of a pod group; of what is there already nothing may change.
+/// Validates the spec of a pod group, of which an update may change nothing.
 pub(super) fn spec(features: &Features, spec: &Value, old: Option<&Value>, path: &FieldPath, errors: &mut FieldErrors) {
     const FIELDS: [&str; 7] = [
         "podGroupTemplateRef",
@@ -40,7 +40,7 @@ pub(super) fn spec(features: &Features, spec: &Value, old: Option<&Value>, path:
     }
 }
 
-/// What a pod group and a template for one have alike.
+/// Validates the fields that a pod group and a pod group template share.
 pub(super) fn group(group: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     let (policy, at) = (member(group, "schedulingPolicy"), path.child("schedulingPolicy"));
     one_of(policy, &["basic", "gang"], &at, errors);

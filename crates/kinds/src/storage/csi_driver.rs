@@ -1,4 +1,4 @@
-//! CSIDriver: what a volume driver can do and wants done for it.
+//! CSIDriver: the abilities and needs of a volume driver.
 
 use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;

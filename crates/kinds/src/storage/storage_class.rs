@@ -71,8 +71,8 @@ impl Strategy for StorageClass {
 }
 
 fn topologies(class: &Value, errors: &mut FieldErrors) {
-    // As many empty terms as there are terms precede the first one: kube-apiserver compares with them as well, so that
-    // an empty term is always reported.
+    // kube-apiserver compares with as many empty terms as there are terms before the first one, so that an empty term
+    // is always reported.
     let count = class.list_at(&["allowedTopologies"]).len();
     let mut earlier: HashMap<Vec<(&str, Vec<&str>)>, usize> = HashMap::from([(Vec::new(), count)]);
     for (at, term) in errors.while_room(items(class, "allowedTopologies", &FieldPath::root())) {

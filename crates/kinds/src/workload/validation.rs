@@ -7,7 +7,7 @@ use binnacle_validation::numbers::{int_or_percent, percent};
 use binnacle_validation::{checks, selectors};
 
 use crate::equality::equal;
-use crate::pod_spec::validation::{self as pod_validation, Options};
+use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions};
 use crate::tree::member;
 
 const SELECTOR: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector";
@@ -23,7 +23,7 @@ pub(crate) fn required_selector(spec: &Value, kind: &str, path: &FieldPath, erro
     }
 }
 
-/// Whether a selector selects labels; `None` for selectors that break the rules. A nil selector selects nothing.
+/// Returns true if a selector matches labels; `None` for invalid selectors. A nil selector matches nothing.
 pub(crate) fn selects(selector: Option<&Value>, labels: Option<&Value>) -> Option<bool> {
     let Some(selector) = selector.filter(|selector| !selector.is_null()) else { return Some(false) };
     if selectors::is_invalid(Some(selector)) {
@@ -65,7 +65,7 @@ pub(crate) fn lasting_template(
     template: &Value,
     kind: &str,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     pod_validation::template(template, path, options, errors);

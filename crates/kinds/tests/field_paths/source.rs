@@ -48,7 +48,7 @@ const MEMBER_FUNCTIONS: [&str; 12] = [
     "needs",
 ];
 
-/// Where objects begin: a list of names that begins so is a path.
+/// The first fields of objects: a list of names that begins with one is a path.
 const BEGINNINGS: [&str; 3] = ["metadata", "spec", "status"];
 
 /// One step of a path.

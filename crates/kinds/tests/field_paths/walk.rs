@@ -9,7 +9,7 @@ use crate::source::{Path, Step};
 
 /// A place in a tree, as its type knows it.
 #[derive(Clone, Copy)]
-enum Place {
+enum FieldPosition {
     Message(&'static Message),
     Type(&'static Ty),
 }
@@ -39,7 +39,7 @@ impl Messages {
 
     /// True if there is a message through which the path leads.
     pub(crate) fn lead(&self, path: &Path) -> bool {
-        let mut places: Vec<Place> = self.0.iter().copied().map(Place::Message).collect();
+        let mut places: Vec<FieldPosition> = self.0.iter().copied().map(FieldPosition::Message).collect();
         for step in &path.0 {
             let mut next = HashMap::new();
             for place in places {
@@ -47,7 +47,7 @@ impl Messages {
                     next.insert(std::ptr::from_ref(ty), ty);
                 }
             }
-            places = next.into_values().map(Place::Type).collect();
+            places = next.into_values().map(FieldPosition::Type).collect();
         }
         !places.is_empty()
     }
@@ -65,10 +65,10 @@ fn referred(ty: &'static Ty) -> Option<&'static Message> {
 }
 
 /// The types that a step may lead to.
-fn go(place: Place, step: &Step) -> Vec<&'static Ty> {
+fn go(place: FieldPosition, step: &Step) -> Vec<&'static Ty> {
     let ty = match place {
-        Place::Message(message) => return members(message, step),
-        Place::Type(ty) => ty,
+        FieldPosition::Message(message) => return members(message, step),
+        FieldPosition::Type(ty) => ty,
     };
     match (ty, step) {
         // Objects without a schema have whatever members they have.

@@ -5,8 +5,8 @@ use binnacle_schema::{Limits, Value, canonical, decode, json};
 
 use crate::support::{documents, reference};
 
-/// What Go changes, too: subjects of kinds that nobody knows have a group and no version, slices get a host name where they
-/// name a node, daemon sets a generation, and claims of stateful sets say what they are.
+/// Kinds that Go changes, too: subjects of unknown kinds have a group and no version, slices get a host name where they
+/// name a node, daemon sets a generation, and claims of stateful sets their type.
 const LOSSY: [&str; 6] = [
     "apps.v1beta1.StatefulSet",
     "apps.v1beta2.DaemonSet",

@@ -1,4 +1,4 @@
-//! Where the recorded facts are.
+//! The place of the recorded facts.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

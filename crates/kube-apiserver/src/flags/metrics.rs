@@ -1,4 +1,4 @@
-//! Which metrics are shown, and with which values of their labels.
+//! Flags for the metrics that are shown, and the allowed values of their labels.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,32 +8,32 @@ use binnacle_metrics::ExposedOptions;
 use binnacle_schema::{Limits, Value, yaml};
 
 use super::parse::Given;
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
 pub(super) const GROUP: Group = Group {
     title: "Metrics",
     flags: &[
         Flag::new(
             "allow-metric-labels",
-            Kind::Value("stringToString"),
+            ValueKind::Value("stringToString"),
             "",
             "Values that a label of a metric may have; all others are counted as \"unexpected\": metric,label=value1,value2.",
         ),
         Flag::new(
             "allow-metric-labels-manifest",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "YAML file that says the same, with keys 'metric,label' and values 'value1,value2'.",
         ),
         Flag::new(
             "disabled-metrics",
-            Kind::Value("strings"),
+            ValueKind::Value("strings"),
             "",
             "Full names of metrics that are left out, separated by commas.",
         ),
         Flag::new(
             "show-hidden-metrics-for-version",
-            Kind::Value("string"),
+            ValueKind::Value("string"),
             "",
             "The version, which must be the one before this release, for which metrics are shown again that are hidden since \
              they were deprecated.",

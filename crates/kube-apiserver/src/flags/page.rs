@@ -1,4 +1,4 @@
-//! `docs/flags.md` says of every flag of kube-apiserver what is true of it here.
+//! `docs/flags.md` describes every flag of kube-apiserver as it is here.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use super::{GROUPS, inert};
 const PAGE: &str = include_str!("../../../../docs/flags.md");
 
 /// Flags that kube-apiserver does not have; they stand in `--help`.
-const OWN: [&str; 6] = ["admin-socket", "data-dir", "ephemeral", "help", "hostname-override", "version"];
+const OWN: [&str; 7] =
+    ["admin-socket", "check-config", "data-dir", "ephemeral", "help", "hostname-override", "version"];
 
 /// Name and state of each row.
 fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -9,39 +9,47 @@ use std::time::Duration;
 
 use binnacle_meta::{GoDuration, go_quote, int_error};
 
-use super::table::{Flag, FlagError, Group, Kind};
+use super::table::{Flag, FlagError, Group, ValueKind};
 
-/// What was given on the command line; what was not has its default.
+/// The flags of the command line; a flag that is not given has its default.
+#[derive(Clone)]
 pub(super) struct Given {
     flags: HashMap<&'static str, Flag>,
     values: HashMap<&'static str, Vec<String>>,
 }
 
-pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> Result<Given, FlagError> {
+/// Reads all arguments; what cannot be read is left out, and the errors say why.
+pub(super) fn parse(groups: &[Group], arguments: impl Iterator<Item = OsString>) -> (Given, Vec<FlagError>) {
     let flags = groups.iter().flat_map(|group| group.flags).map(|flag| (flag.name, *flag)).collect();
     let mut given = Given { flags, values: HashMap::new() };
     let mut arguments = arguments.map(|argument| {
         argument.into_string().map_err(|argument| FlagError::new(format!("argument {argument:?} is not valid UTF-8")))
     });
-    let mut positional = Vec::new();
-    while let Some(argument) = arguments.next().transpose()? {
-        if argument == "--" {
-            for rest in arguments.by_ref() {
-                positional.push(rest?);
+    let (mut positional, mut errors) = (Vec::new(), Vec::new());
+    let mut flags_ended = false;
+    while let Some(argument) = arguments.next() {
+        let read = match argument {
+            Err(error) => Err(error),
+            Ok(argument) if flags_ended || argument == "-" || !argument.starts_with('-') => {
+                positional.push(argument);
+                Ok(())
             }
-        } else if let Some(long) = argument.strip_prefix("--") {
-            given.long(long, &mut arguments)?;
-        } else if argument.len() > 1 && argument.starts_with('-') {
-            given.short(&argument[1..], &mut arguments)?;
-        } else {
-            positional.push(argument);
-        }
+            Ok(argument) if argument == "--" => {
+                flags_ended = true;
+                Ok(())
+            }
+            Ok(argument) => match argument.strip_prefix("--") {
+                Some(long) => given.long(long, &mut arguments),
+                None => given.short(&argument[1..], &mut arguments),
+            },
+        };
+        errors.extend(read.err());
     }
-    if positional.is_empty() {
-        return Ok(given);
+    if !positional.is_empty() {
+        let shown = positional.iter().map(|argument| go_quote(argument)).collect::<Vec<_>>().join(" ");
+        errors.push(FlagError::new(format!("\"kube-apiserver\" does not take any arguments, got [{shown}]")));
     }
-    let shown = positional.iter().map(|argument| go_quote(argument)).collect::<Vec<_>>().join(" ");
-    Err(FlagError::new(format!("\"kube-apiserver\" does not take any arguments, got [{shown}]")))
+    (given, errors)
 }
 
 impl Given {
@@ -59,27 +67,36 @@ impl Given {
         };
         let name = name.replace('_', "-");
         let Some(flag) = self.flags.get(name.as_str()).copied() else {
-            return Err(FlagError::new(format!("unknown flag: --{name}")));
+            return Err(FlagError::unknown(name));
         };
         let value = match (value, flag.kind) {
             (Some(value), _) => value,
-            (None, Kind::Bool | Kind::Optional(_)) => "true".to_owned(),
-            (None, Kind::Value(_)) => {
+            (None, ValueKind::Bool | ValueKind::Optional(_)) => "true".to_owned(),
+            (None, ValueKind::Value(_)) => {
                 rest.next().ok_or_else(|| FlagError::new(format!("flag needs an argument: --{name}")))??
             }
         };
-        self.values.entry(flag.name).or_default().push(value);
-        self.check(&flag)
+        self.push(&flag, value)
     }
 
-    /// What is wrong with a value is told even where it makes no difference.
+    /// Adds a value, unless it is none for the flag.
+    fn push(&mut self, flag: &Flag, value: String) -> Result<(), FlagError> {
+        self.values.entry(flag.name).or_default().push(value);
+        let checked = self.check(flag);
+        if checked.is_err() {
+            self.values.remove(flag.name);
+        }
+        checked
+    }
+
+    /// Validates the value, even where it makes no difference.
     fn check(&self, flag: &Flag) -> Result<(), FlagError> {
         match flag.kind {
-            Kind::Bool => self.flag(flag.name).map(drop),
-            Kind::Value("int" | "int32" | "int64") => self.integer(flag.name).map(drop),
-            Kind::Value("float" | "float32") => self.float(flag.name).map(drop),
-            Kind::Value("duration") => self.duration(flag.name).map(drop),
-            Kind::Value(_) | Kind::Optional(_) => Ok(()),
+            ValueKind::Bool => self.flag(flag.name).map(drop),
+            ValueKind::Value("int" | "int32" | "int64") => self.integer(flag.name).map(drop),
+            ValueKind::Value("float" | "float32") => self.float(flag.name).map(drop),
+            ValueKind::Value("duration") => self.duration(flag.name).map(drop),
+            ValueKind::Value(_) | ValueKind::Optional(_) => Ok(()),
         }
     }
 
@@ -96,18 +113,17 @@ impl Given {
             let behind = &left[letter.len_utf8()..];
             let value = match (behind.strip_prefix('='), flag.kind) {
                 (Some(value), _) => value.to_owned(),
-                (None, Kind::Bool | Kind::Optional(_)) => {
+                (None, ValueKind::Bool | ValueKind::Optional(_)) => {
                     self.values.entry(flag.name).or_default().push("true".to_owned());
                     left = behind;
                     continue;
                 }
-                (None, Kind::Value(_)) if !behind.is_empty() => behind.to_owned(),
-                (None, Kind::Value(_)) => rest
+                (None, ValueKind::Value(_)) if !behind.is_empty() => behind.to_owned(),
+                (None, ValueKind::Value(_)) => rest
                     .next()
                     .ok_or_else(|| FlagError::new(format!("flag needs an argument: '{letter}' in -{left}")))??,
             };
-            self.values.entry(flag.name).or_default().push(value);
-            return self.check(&flag);
+            return self.push(&flag, value);
         }
         Ok(())
     }
@@ -125,7 +141,7 @@ impl Given {
         self.all(name).pop().filter(|text| !text.is_empty())
     }
 
-    /// Whether the command line says anything about a flag.
+    /// Returns true if the command line gives a flag.
     pub(super) fn is_given(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
@@ -134,6 +150,20 @@ impl Given {
     pub(super) fn list(&self, name: &str) -> Vec<String> {
         let parts = self.all(name).into_iter().flat_map(|text| text.split(','));
         parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// The flags that the command line gives, by name.
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = self.values.keys().copied().collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The same command line without a flag.
+    pub(super) fn without(&self, name: &str) -> Self {
+        let mut others = self.clone();
+        others.values.remove(name);
+        others
     }
 
     /// All flags by name with their values, as Go's flags write them.
@@ -147,9 +177,9 @@ impl Given {
         let values = self.all(name);
         let last = || values.last().copied().unwrap_or_default().to_owned();
         match self.flags.get(name).map(|flag| flag.kind) {
-            Some(Kind::Bool) => self.flag(name).unwrap_or(false).to_string(),
-            Some(Kind::Value("strings" | "stringArray" | "stringToString")) => format!("[{}]", values.join(",")),
-            Some(Kind::Value("mapStringString")) => values.join(","),
+            Some(ValueKind::Bool) => self.flag(name).unwrap_or(false).to_string(),
+            Some(ValueKind::Value("strings" | "stringArray" | "stringToString")) => format!("[{}]", values.join(",")),
+            Some(ValueKind::Value("mapStringString")) => values.join(","),
             _ => last(),
         }
     }
@@ -189,7 +219,7 @@ impl Given {
         Ok(u64::try_from(parsed.nanos()).map_or(Duration::ZERO, Duration::from_nanos))
     }
 
-    /// A value of a type that explains itself what is wrong.
+    /// A value of a type that parses itself and reports its own errors.
     pub(super) fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, FlagError> {
         let text = self.all(name).pop().unwrap_or_default();
         text.parse().map_err(|why: String| self.invalid(name, text, &why))

@@ -1,4 +1,4 @@
-//! How much is logged: klog's verbosity, for all files or for those of a pattern.
+//! The verbosity of the log, as in klog: for all files or for those of a pattern.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! Where lines of the log go: all to standard error, or what is no error to standard output, held back up to a bound.
+//! Outputs of the log: standard error for all lines, or standard output, buffered up to a bound, for all but errors.
 
 use std::io::{Stderr, Stdout, Write};
 
@@ -11,7 +11,7 @@ const MOST_BUFFERED: usize = 2 << 30;
 pub(super) struct Output {
     /// Lines that are no errors go to standard output.
     split: bool,
-    /// What of those is held back.
+    /// The buffer of those lines.
     held: Mutex<Held<Stdout>>,
     errors: Stderr,
 }

@@ -1,4 +1,5 @@
-//! The `scale` subresource shows the managers of the replicas alone, and its managers become those of the object.
+//! Field managers of the `scale` subresource: it shows only the managers of the replicas, and its managers become those
+//! of the object.
 
 use binnacle_schema::Value;
 
@@ -7,13 +8,13 @@ use super::managed::{self, Entry, Owned};
 use super::set::Set;
 use super::track::reset_fields;
 
-/// How managers of an object and of its scale stand to each other.
+/// The relation between the managers of an object and of its scale.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale<'a> {
     /// The version of the object in the request's path.
     pub api_version: &'a str,
-    /// Where each version of the kind has its replicas, dotted: `("apps/v1", Some("spec.replicas"))`. Versions of custom
-    /// resources may have none. Entries of versions that are not named here are dropped.
+    /// The path of the replicas in each version of the kind, dotted: `("apps/v1", Some("spec.replicas"))`. Versions of
+    /// custom resources may have none. Entries of versions that are not named here are dropped.
     pub replicas: &'a [(&'a str, Option<&'a str>)],
 }
 
@@ -21,7 +22,7 @@ pub struct Scale<'a> {
 const SCALE: &str = "autoscaling/v1";
 
 impl Scale<'_> {
-    /// `metadata.managedFields` of the scale: who owns the replicas of the object.
+    /// Returns `metadata.managedFields` of the scale: the managers that own the replicas of the object.
     pub fn to_scale(&self, object_list: &[Value]) -> Option<Value> {
         let mut entries = managed::decode(object_list, true).ok()?;
         entries.retain_mut(|entry| match self.path(&entry.api_version) {
@@ -35,19 +36,19 @@ impl Scale<'_> {
         managed::encode(entries)
     }
 
-    /// `metadata.managedFields` of the object after the scale was written: whoever no longer stands there has lost the
-    /// replicas, whoever is new there owns them.
+    /// Returns `metadata.managedFields` of the object after the scale was written: a manager that is gone from the
+    /// scale's list has lost the replicas, a new one there owns them.
     pub fn to_object(&self, object_list: &[Value], scale_list: &[Value]) -> Option<Value> {
         let of_object = managed::decode(object_list, true).ok()?;
         let mut of_scale = managed::decode(scale_list, true).ok()?;
-        // kube-apiserver gives what comes from the scale the time of an entry of the object, and mostly there is none.
+        // kube-apiserver takes the time of an entry of the scale from one of the object, and usually there is none.
         let times: Vec<Entry> =
             of_object.iter().map(|entry| Entry { owned: Owned::Set(Set::default()), ..entry.clone() }).collect();
         let mut entries = Vec::with_capacity(of_object.len() + of_scale.len());
         for mut entry in of_object {
             let Some(path) = self.path(&entry.api_version) else { continue };
             if let Some(path) = path.filter(|path| entry.set().has(path)) {
-                // The scale shows the entry under its own version, by which updates are told apart.
+                // The scale's version replaces that of the entry, which distinguishes updates.
                 let shown = Entry { api_version: SCALE.into(), ..entry.clone() };
                 match of_scale.iter().position(|other| other.is_same(&shown)) {
                     Some(at) => _ = of_scale.remove(at),
@@ -72,7 +73,7 @@ impl Scale<'_> {
         managed::encode(entries)
     }
 
-    /// Where a version has its replicas; `None` for a version that is not known.
+    /// Returns the path of the replicas in a version; `None` for an unknown version.
     fn path(&self, api_version: &str) -> Option<Option<Vec<PathElement>>> {
         let (_, path) = self.replicas.iter().find(|(version, _)| *version == api_version)?;
         Some(

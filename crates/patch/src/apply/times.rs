@@ -1,10 +1,10 @@
-//! Writes that change nothing but the times of managers are no writes.
+//! Detection of writes that change only the times of managers.
 
 use binnacle_schema::{Object, Value};
 
-/// Gives `object` the times that `live` has in `metadata.managedFields` if nothing else differs, so that the write can
-/// be recognized as one that changes nothing. Both are in the same version; for after admission, which may have taken
-/// back what the request changed.
+/// Keeps the times of `live` in `metadata.managedFields` of `object` if nothing else differs, so that the write is
+/// recognized as unchanged. Both are in the same version. Used after admission, which may have reverted the changes of
+/// the request.
 pub fn keep_unchanged_times(live: &Value, object: &mut Value) {
     let before = live.list_at(&["metadata", "managedFields"]);
     let after = object.list_at(&["metadata", "managedFields"]);
@@ -27,7 +27,7 @@ pub fn keep_unchanged_times(live: &Value, object: &mut Value) {
     }
 }
 
-/// Whether two objects are equal, members aside of which `passes` says that they may differ.
+/// Returns true if two objects are equal except for members that may differ by `passes`.
 fn equal_but(a: &Value, b: &Value, passes: impl Fn(&str, Option<&Value>, Option<&Value>) -> bool) -> bool {
     let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
     let same = |name: &str, a: Option<&Value>, b: Option<&Value>| a == b || passes(name, a, b);

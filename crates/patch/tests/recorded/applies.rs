@@ -7,7 +7,7 @@ use binnacle_schema::{Message, Value, json};
 
 use crate::cases::{FILLED, Request, cases, content, decoded, entries, finished, message, update};
 
-/// All that was recorded was written in one version.
+/// All recorded writes are in one version.
 struct OneVersion;
 
 impl Versions for OneVersion {
@@ -39,7 +39,7 @@ fn server_side_apply() {
                 let Some(config) = step.get("body").filter(|_| request.is_apply()) else {
                     match decoded(body) {
                         Some(answer) => _ = known.insert(request.key(&answer), answer),
-                        // A write of which not everything was recorded.
+                        // A write that was not recorded completely.
                         None if step.str_at(&["do"]) != "GET" => known.clear(),
                         None => {}
                     }

@@ -1,4 +1,4 @@
-//! Who is noted as the manager of what creates, updates and patches change.
+//! The managers of the fields that creates, updates and patches change.
 
 use std::collections::HashMap;
 

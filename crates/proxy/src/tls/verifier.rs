@@ -1,4 +1,4 @@
-//! Whether a server's certificate is believed: as Go believes, and says that it does not.
+//! Verification of servers' certificates, by Go's rules and with its messages.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Verifier {
 
 enum Trust {
     Anybody,
-    /// Certificates that somebody knows.
+    /// Certificates that a callback accepts.
     Known(Known),
     Signed {
         signed: Arc<WebPkiServerVerifier>,
@@ -32,7 +32,7 @@ enum Trust {
     },
 }
 
-/// Tells the certificates that are known.
+/// Returns true for known certificates.
 type Known = Box<dyn Fn(&CertificateDer<'_>) -> bool + Send + Sync>;
 
 impl fmt::Debug for Trust {
@@ -61,7 +61,7 @@ impl Verifier {
         Self::bundle(roots, Vec::new(), provider)
     }
 
-    /// By authorities, or by standing among the certificates of `itself`.
+    /// Trusts the authorities, and the certificates of `itself`.
     pub(super) fn bundle(
         roots: RootCertStore,
         itself: Vec<CertificateDer<'static>>,
@@ -74,7 +74,7 @@ impl Verifier {
         Ok(Arc::new(Self { trust: Trust::Signed { signed, itself }, algorithms }))
     }
 
-    /// True for a certificate of the bundle, for its names and its time.
+    /// Returns true for a certificate of the bundle itself that is valid now and for the name.
     fn is_itself(
         &self,
         certificate: &CertificateDer<'_>,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use crate::tls::bundle_verifier;
 
-    /// A certificate that signed itself is believed where it stands in the bundle, for its names and its time.
+    /// A self-signed certificate in the bundle is accepted, for its names while it is valid.
     #[test]
     fn certificates_that_sign_themselves() {
         let make = |is_authority: bool| {

@@ -1,21 +1,20 @@
-//! What a failed handshake is called, in the words of Go's `crypto/tls` and `crypto/x509` that operators search for.
+//! Messages for failed handshakes, in the words of Go's `crypto/tls` and `crypto/x509` that operators search for.
 
 use std::fmt;
 use std::io;
 
+use binnacle_meta::Time;
 use rustls::{CertificateError, Error};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
-/// How many names of a certificate are told, at most.
+/// The number of names from which on a message does not list them.
 const MAX_NAMES: usize = 100;
 
-/// A certificate that is not believed, in Go's words.
+/// The error for an untrusted certificate, in Go's words.
 #[derive(Debug)]
 pub(super) struct Unbelieved(pub(super) String);
 
@@ -27,7 +26,7 @@ impl fmt::Display for Unbelieved {
 
 impl std::error::Error for Unbelieved {}
 
-/// What a failed handshake is called.
+/// Returns the message for a failed handshake.
 #[must_use]
 pub fn explain(error: &io::Error) -> String {
     let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
@@ -48,7 +47,7 @@ pub fn explain(error: &io::Error) -> String {
     }
 }
 
-/// What the verifier of the system's authorities says, which does not show its certificate.
+/// Returns the message for an error without the certificate, as the verifier of the system's authorities returns them.
 fn short_words(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
@@ -58,7 +57,7 @@ fn short_words(why: &CertificateError) -> String {
         | CertificateError::ExpiredContext { .. }
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => "certificate has expired or is not yet valid".to_owned(),
-        // An authority's own certificate that is not among the trusted ones.
+        // An authority that is not a trusted one.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "certificate signed by unknown authority".to_owned()
         }
@@ -66,7 +65,7 @@ fn short_words(why: &CertificateError) -> String {
     }
 }
 
-/// Go looks at the time first, then at the names, and at who has signed last.
+/// Returns the message for an invalid certificate: like Go, checks the time first, then the names, then the signature.
 pub(super) fn words(
     certificate: &CertificateDer<'_>,
     name: &ServerName<'_>,
@@ -122,14 +121,11 @@ fn out_of_time(now: i64, [not_before, not_after]: [i64; 2]) -> Option<String> {
 }
 
 fn later_or_earlier(now: i64, side: &str, limit: i64) -> String {
-    let shown = |seconds: i64| {
-        let time = OffsetDateTime::from_unix_timestamp(seconds).ok();
-        time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
-    };
+    let shown = |seconds: i64| Time::from_unix(seconds, 0);
     format!("certificate has expired or is not yet valid: current time {} is {side} {}", shown(now), shown(limit))
 }
 
-/// `None` when the certificate is for the name.
+/// Returns the message for a certificate that is not for the name; `None` if it is.
 fn wrong_name(certificate: &X509Certificate<'_>, name: &ServerName<'_>) -> Option<String> {
     let wanted = name.to_str();
     let alternatives = certificate.subject_alternative_name().ok().flatten();
@@ -176,7 +172,7 @@ fn dns(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// True for the same name; the first part of a pattern may stand for any.
+/// Returns true if a pattern, whose first label may be `*`, matches a host.
 fn matches(pattern: &str, host: &str) -> bool {
     let (pattern, host) = (pattern.to_lowercase(), host.trim_end_matches('.').to_lowercase());
     match (pattern.strip_prefix("*."), host.split_once('.')) {
@@ -189,13 +185,13 @@ fn common_name(name: &X509Name<'_>) -> Option<String> {
     name.iter_common_name().last().and_then(|common| common.as_str().ok()).map(str::to_owned)
 }
 
-/// As Go calls an authority: by its common name, otherwise by its organization.
+/// Returns Go's name for an authority: its common name, otherwise its organization.
 fn shown_name(name: &X509Name<'_>) -> String {
     let organization = || name.iter_organization().next().and_then(|name| name.as_str().ok()).map(str::to_owned);
     common_name(name).filter(|name| !name.is_empty()).or_else(organization).unwrap_or_default()
 }
 
-/// What Go says of a signature that is not the authority's.
+/// Returns Go's message for an invalid signature of an authority.
 fn verification_error(certificate: &X509Certificate<'_>) -> &'static str {
     const ED25519: &str = "1.3.101.112";
     let algorithm = certificate.signature_algorithm.algorithm.to_id_string();
@@ -206,13 +202,13 @@ fn verification_error(certificate: &X509Certificate<'_>) -> &'static str {
     }
 }
 
-/// What Go says of signatures with SHA-1.
+/// Returns Go's message for a signature with SHA-1.
 fn sha1_words(certificate: &X509Certificate<'_>) -> Option<String> {
     let name = sha1_name(certificate)?;
     Some(format!("x509: cannot verify signature: insecure algorithm {name}"))
 }
 
-/// The signature's algorithm if it is one with SHA-1.
+/// Returns the name of the signature's algorithm if that uses SHA-1.
 pub(crate) fn sha1_name(certificate: &X509Certificate<'_>) -> Option<&'static str> {
     match certificate.signature_algorithm.algorithm.to_id_string().as_str() {
         "1.2.840.113549.1.1.5" => Some("SHA1-RSA"),
@@ -251,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate that signed itself, for 2020 to 2040.
+    /// Makes a self-signed certificate for 2020 to 2040.
     fn make(common: &str, alternatives: &[&str]) -> CertificateDer<'static> {
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.distinguished_name = DistinguishedName::new();

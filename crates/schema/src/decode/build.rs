@@ -6,7 +6,7 @@ use binnacle_meta::Text;
 
 use crate::{Field, Message, Object, Presence, Ty, Value};
 
-/// Which fields of a struct were met: a set of small numbers.
+/// The set of a struct's fields that were met, by index.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     low: u128,
@@ -15,7 +15,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Whether the field was met before.
+    /// Inserts a field, and returns true if it was met before.
     pub(super) fn insert(&mut self, index: usize) -> bool {
         if index < 128 {
             let bit = 1u128 << index;
@@ -30,7 +30,7 @@ impl Seen {
 /// The fields of one struct under construction, at the end of a stack that all structs of a document share.
 pub(super) type Slots = Vec<(usize, Value)>;
 
-/// Whether a decoded member stays: zero is dropped where Go would not write it.
+/// Returns true if a decoded member stays: zero is dropped where Go would not write it.
 pub(super) fn keeps(field: &Field, value: &Value) -> bool {
     match field.presence {
         Presence::OmitZero => !is_zero(&field.ty, value) || resets_managers(field, value),
@@ -73,7 +73,7 @@ fn absent(field: &Field) -> (Text, Value) {
     (field.name.clone(), value)
 }
 
-/// What Go writes for a field that was not set.
+/// Returns the value that Go writes for a field that was not set.
 pub(crate) fn absent_value(field: &Field) -> Option<Value> {
     matches!(field.presence, Presence::Always | Presence::AlwaysNull).then(|| absent(field).1)
 }
@@ -92,7 +92,7 @@ pub(crate) fn zero_value(ty: &Ty) -> Value {
     }
 }
 
-/// Whether Go would call a value of that type zero and leave it out under `omitempty` or `omitzero`.
+/// Returns true if Go would call a value of that type zero and leave it out under `omitempty` or `omitzero`.
 pub(crate) fn is_zero(ty: &Ty, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -138,11 +138,11 @@ pub(super) struct MapBuilder {
     keys: Option<HashSet<Text>>,
 }
 
-/// Up to so many keys are compared one by one.
+/// The number of keys up to which they are compared one by one.
 const SCANNED: usize = 32;
 
 impl MapBuilder {
-    /// A builder that holds what an earlier occurrence of the map left.
+    /// A builder with the members of an earlier occurrence of the map.
     pub(super) fn of(object: Object) -> Self {
         Self { entries: object.into_iter().collect(), ..Self::default() }
     }

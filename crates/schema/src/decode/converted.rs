@@ -1,11 +1,11 @@
-//! What Go's converter of unstructured objects makes of a tree: the results of strategic merge patches become structs
-//! by it, not by the decoder of JSON. It has its own words, takes whole floating point numbers for integers, and stops
+//! Go's converter of unstructured objects, as applied to a tree: it, not the decoder of JSON, makes structs of the
+//! results of strategic merge patches. It has its own words, takes whole floating point numbers for integers, and stops
 //! at the first value that a field cannot hold, in the order of the fields.
 
 use super::{from_value, scalar};
 use crate::{Message, Object, Ty, Value};
 
-/// Makes the numbers of a tree those that the converter would store, or tells what it cannot convert.
+/// Changes the numbers of a tree to those that the converter would store, or returns its error.
 pub fn convert_numbers(tree: &mut Value, message: &Message) -> Result<(), String> {
     match tree {
         Value::Object(object) => members(object, message),
@@ -38,7 +38,7 @@ fn convert(value: &mut Value, ty: &Ty) -> Result<(), String> {
     match (ty, &mut *value) {
         (Ty::Message(message), _) => convert_numbers(value, message),
         (Ty::String, Value::Str(_)) | (Ty::Bool, Value::Bool(_)) => Ok(()),
-        // Go can make a text of an integer, so that these are told apart from what it cannot convert at all.
+        // Go can convert an integer to a text, so that it has another error for these than for other values.
         (Ty::String, Value::Int(_)) => Err("cannot convert int64 to string".to_owned()),
         (Ty::Int32 | Ty::Int64 | Ty::Uint32, Value::Int(number)) => {
             *number = wrapped(*number, ty);
@@ -79,7 +79,7 @@ fn unrecognized(ty: &str) -> Result<(), String> {
     Err(format!("unrecognized type: {ty}"))
 }
 
-/// What Go calls the type of a value that JSON was read into.
+/// Returns Go's name for the type of a value that JSON was read into.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Int(_) => "int64",
@@ -99,7 +99,7 @@ fn wrapped(number: i64, ty: &Ty) -> i64 {
     }
 }
 
-/// A floating point number as an integer. What is beyond the range becomes the least one, as processors do it.
+/// A floating point number as an integer. A number beyond the range becomes the least one, as processors do it.
 fn truncated(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }

@@ -8,10 +8,10 @@ use binnacle_meta::Text;
 use super::path::{Path, Step};
 use crate::{Field, Object, Presence, Value};
 
-/// No more are kept: a document of many empty lists is checked as if the others were absent.
+/// The maximum number kept: a document with more is checked as if the others were absent.
 const KEPT: usize = 256;
 
-/// Where empty lists and maps stood.
+/// The paths of empty lists and maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Empties(Vec<Empty>);
 
@@ -27,16 +27,16 @@ enum OwnStep {
     Item { at: usize, mark: Option<Mark> },
 }
 
-/// What an item of a list is known by wherever it stands.
+/// The mark by which an item of a list is found again after the list was put in another order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mark {
-    /// Its name: such items stay the same ones when something else of them changes.
+    /// Its name: such an item stays the same one when anything else in it changes.
     Name(Text),
-    /// The hash of what it holds.
+    /// The hash of its content.
     Print(u64),
 }
 
-/// So many values of an item make its mark, so that noting marks costs no more than so many times the marks.
+/// The number of values of an item that are hashed: it bounds the cost of a mark.
 const PRINTED: usize = 64;
 
 impl Empties {
@@ -61,28 +61,28 @@ impl Empties {
         self.0.is_empty()
     }
 
-    /// Notes by what the items of lists are known, as they are in this object: from here on they are found even if
-    /// somebody puts lists in another order, and are left alone when they are not there any more.
+    /// Notes the marks of list items as they are in this object: from here on they are found even if a list is put in
+    /// another order, and are left alone when they are gone.
     pub fn mark_items(&mut self, object: &Value) {
         self.0.iter_mut().for_each(|empty| empty.mark_items(object));
     }
 
-    /// Puts them back where nothing stands now.
+    /// Puts the empty lists and maps back where the object has no value now.
     pub fn restore(&self, object: &mut Value) {
         self.0.iter().for_each(|empty| empty.restore(object));
     }
 
-    /// Puts the lists among them back where nothing stands now.
+    /// Puts the lists among them back where the object has no value now.
     pub fn restore_lists(&self, object: &mut Value) {
         self.0.iter().filter(|empty| empty.list).for_each(|empty| empty.restore(object));
     }
 
-    /// Puts the maps among them back where nothing stands now.
+    /// Puts the maps among them back where the object has no value now.
     pub fn restore_maps(&self, object: &mut Value) {
         self.0.iter().filter(|empty| !empty.list).for_each(|empty| empty.restore(object));
     }
 
-    /// True when a map stood empty there, in no list.
+    /// Returns true if there was an empty map at the path, and the path goes through no list.
     pub fn holds_map(&self, path: &[&str]) -> bool {
         let is_there = |way: &[OwnStep]| {
             way.len() == path.len()

@@ -65,7 +65,7 @@ impl<'a> Decoder<'a> {
         self.unwatched == 0 && !self.findings.is_full()
     }
 
-    /// A struct at its brace. `before` is what an earlier member of the same name left: Go decodes into it.
+    /// Reads a struct at its brace. `before` is the value of an earlier member of the same name: Go decodes into it.
     fn message(
         &mut self,
         message: &Message,

@@ -1,4 +1,4 @@
-//! A free-form tree against a schema: what YAML or a patch has made becomes typed.
+//! Decodes a free-form tree, from YAML or a patch, by a schema.
 
 use std::borrow::Cow;
 

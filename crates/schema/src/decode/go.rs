@@ -34,7 +34,7 @@ fn element(ty: &str) -> Option<&str> {
     Some(element.strip_prefix('*').unwrap_or(element))
 }
 
-/// The Go type of values of that schema type where nothing has a name of its own.
+/// Returns the Go type of values of a schema type without named types.
 pub(super) fn type_name(ty: &Ty) -> String {
     if let Some(element) = ty.element() {
         return format!("[]{}", type_name(element));

@@ -1,5 +1,5 @@
-//! Where in a document the decoder is: a chain through its stack frames, written out only when there is something to
-//! tell.
+//! The decoder's position in a document: a chain through its stack frames, written out only when there is something to
+//! report.
 
 use crate::{Field, Message};
 

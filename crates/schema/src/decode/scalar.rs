@@ -28,7 +28,7 @@ impl Scalar<'_> {
     }
 }
 
-/// The scalar as a value of that type. Where it is none, the trouble is told and `null` stands in for it.
+/// Converts a scalar to a value of that type. Where it cannot, the error is reported and `null` stands in for it.
 pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, trouble: &mut DecodeProblems) -> Value {
     match (ty, scalar) {
         (Ty::String, Scalar::Str(text)) => Value::Str(Text::new(text)),
@@ -81,7 +81,7 @@ pub(super) fn scalar(ty: &Ty, scalar: Scalar<'_>, path: Option<&Path<'_>>, troub
     }
 }
 
-/// A value of a JSON type that its field cannot hold; `kind` is what Go calls the JSON type.
+/// Reports a value of a JSON type that its field cannot hold; `kind` is Go's name for the JSON type.
 pub(super) fn mismatch(ty: &Ty, kind: &str, path: Option<&Path<'_>>, trouble: &mut DecodeProblems) -> Value {
     match ty {
         // These types read themselves, and Go stops when they cannot.
@@ -168,7 +168,7 @@ pub(super) fn float_literal(n: f64) -> String {
     if text.contains(['.', 'e']) { text } else { format!("{text}.0") }
 }
 
-/// What Go calls the JSON type of a value.
+/// Returns Go's name for the JSON type of a value.
 pub(super) fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

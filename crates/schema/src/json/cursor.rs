@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::limits::{Budget, TooManyElements};
 
-/// The text is not JSON, nests too deep or has too many elements; what exactly is found out by [`super::refusal`].
+/// The text is not JSON, nests too deep or has too many elements; [`super::refusal`] finds the exact error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -18,7 +18,7 @@ impl From<TooManyElements> for Malformed {
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pos: usize,
-    /// What readers that build a tree may still take.
+    /// The memory left for readers that build a tree.
     pub(crate) budget: Budget,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         self.pos
     }
 
-    /// What has been read since that position.
+    /// Returns the text that was read since that position.
     pub(crate) fn since(&self, position: usize) -> &'a str {
         &self.text[position..self.pos]
     }
@@ -176,7 +176,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes over any value, checking its form, and tells its text.
+    /// Skips any value, checking its form, and returns its text.
     pub(crate) fn skip(&mut self, depth: usize) -> Result<&'a str, Malformed> {
         let first = self.peek()?;
         let start = self.pos;
@@ -269,7 +269,7 @@ fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.iter().try_fold(0, |value, b| Some(value << 4 | char::from(*b).to_digit(16)?))
 }
 
-/// The end of what needs no attention in a string: a quote, a backslash, a control character or the end of the text.
+/// The end of the plain bytes of a string: a quote, a backslash, a control character or the end of the text.
 #[inline]
 fn plain(bytes: &[u8], from: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;

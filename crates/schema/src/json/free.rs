@@ -10,9 +10,9 @@ use crate::findings::{Finding, Findings};
 use crate::limits::Budget;
 use crate::{Limits, Object, Value};
 
-/// What a reader without schema reports besides the value.
+/// Reports of a reader without schema besides the value.
 pub(crate) struct Report<'f> {
-    /// Where duplicate members go; none where nobody asks.
+    /// Takes duplicate members as findings; `None` where nobody asks.
     pub(crate) findings: Option<&'f mut Findings>,
     /// The first number that no `f64` can hold.
     pub(crate) overflow: Option<String>,
@@ -52,7 +52,7 @@ pub fn parse_object(bytes: &[u8], limits: &Limits) -> Result<(Object, Findings),
     Err(JsonError::Type(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")))
 }
 
-/// The version and kind that a document claims to be, empty where it says nothing.
+/// The version and kind of a document, empty where it has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeMeta {
     pub api_version: Text,
@@ -84,12 +84,12 @@ pub fn type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, JsonError> {
 const TARGET: &str = "Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
                       Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
-/// That a tree of this type has no `apiVersion` and `kind`, in the words of Go's decoder.
+/// Returns the error about a tree of this type, which has no `apiVersion` and `kind`, in the words of Go's decoder.
 pub fn no_type_meta(found: &str) -> String {
     format!("json: cannot unmarshal {found} into {TARGET}")
 }
 
-/// That `apiVersion` or `kind` is no text.
+/// Returns the error about an `apiVersion` or `kind` that is no text.
 fn wrong_type_meta(field: &str, found: &str) -> String {
     format!("json: cannot unmarshal {found} into Go struct field .{field} of type string")
 }
@@ -246,7 +246,7 @@ pub(crate) fn free_form(
     })
 }
 
-/// A number without schema, none where it is beyond what floating point can hold.
+/// Reads a number without schema; `None` beyond the range of floating point.
 pub(crate) fn number(literal: &str) -> Option<Value> {
     if !literal.contains('.')
         && let Ok(n) = literal.parse::<i64>()
@@ -256,7 +256,7 @@ pub(crate) fn number(literal: &str) -> Option<Value> {
     literal.parse::<f64>().ok().filter(|n| n.is_finite()).map(Value::Float)
 }
 
-/// What Go calls a value that begins with that byte.
+/// Returns Go's name for the type of a value that begins with that byte.
 pub(crate) fn kind_of(first: u8) -> &'static str {
     match first {
         b'{' => "object",

@@ -1,10 +1,10 @@
-//! Go's words for what is wrong with a JSON document, found as Go's scanner finds it: byte by byte.
+//! Go's words for syntax errors of a JSON document, found as Go's scanner finds them: byte by byte.
 
 use binnacle_meta::go_quote;
 
 use super::JsonError;
 
-/// What the scanner stands behind.
+/// The scanner's state: the syntax that it expects next.
 #[derive(Clone, Copy)]
 enum State {
     BeginValue,
@@ -15,7 +15,7 @@ enum State {
     EndTop,
     InString,
     InEscape,
-    /// How many hexadecimal digits are still missing.
+    /// The number of hexadecimal digits still missing.
     InUnicode(u8),
     Neg,
     Zero,
@@ -25,11 +25,11 @@ enum State {
     Exponent,
     ExponentSign,
     ExponentDigits,
-    /// The word and how many of its bytes were read.
+    /// The word and the number of its bytes that were read.
     Word(&'static str, u8),
 }
 
-/// What the scanner is inside of.
+/// The kind of object or array that the scanner is in.
 #[derive(Clone, Copy)]
 enum Within {
     ObjectKey,

@@ -16,7 +16,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Int(n) => write_int(*n, out),
         Value::Float(n) => write_float(*n, out),
         Value::Str(text) => write_string(text, out),
-        // Text is kept without what Go's encoder does to whatever it writes: space goes, HTML characters are escaped.
+        // Text is kept without the changes that Go's encoder makes: space is removed, HTML characters are escaped.
         Value::Raw(text) => out.extend_from_slice(compacted(text).as_bytes()),
         Value::List(items) => {
             out.push(b'[');
@@ -64,7 +64,7 @@ pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
     indent_at(compact, 0, out);
 }
 
-/// As [`indent`], of a part that stands so deep in a document. Its first line is where the caller is.
+/// As [`indent`], for a part at this depth of a document. Its first line is where the caller is.
 pub fn indent_at(compact: &[u8], mut depth: usize, out: &mut Vec<u8>) {
     let mut in_string = false;
     let mut bytes = compact.iter().copied().peekable();
@@ -113,8 +113,8 @@ pub fn indent_at(compact: &[u8], mut depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A document without space between its tokens and with HTML characters escaped, otherwise as it was: what Go's
-/// encoder makes of JSON that a type marshals itself to.
+/// A document without space between its tokens and with HTML characters escaped, otherwise as it was, as Go's encoder
+/// writes the JSON of a type that marshals itself.
 pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     check_size(bytes, limits)?;
     let text = go_utf8(bytes);
@@ -125,8 +125,8 @@ pub fn compact(bytes: &[u8], limits: &Limits) -> Result<String, JsonError> {
     }
 }
 
-/// JSON without schema whose text counts, as in a `RawExtension`: the tree that was read from `text`, or the text itself
-/// where writing the tree would say the same in other bytes.
+/// JSON without schema whose text counts, as in a `RawExtension`: the tree that was read from `text`, or the text
+/// itself where the tree would be written in other bytes.
 pub(crate) fn carried(text: &str, tree: Value) -> Value {
     let is_container = matches!(tree, Value::Object(_) | Value::List(_));
     if is_container && to_string(&tree) != text { Value::Raw(text.into()) } else { tree }
@@ -189,7 +189,7 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends what stands between the quotes of a string in which something is special.
+/// Appends the contents of a string with characters that have to be escaped.
 fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut start = 0;
@@ -240,18 +240,18 @@ const SPECIAL: [bool; 256] = {
     special
 };
 
-/// Whether a byte of a string needs a closer look.
+/// Returns true if a byte of a string may have to be escaped.
 const fn is_special(b: u8) -> bool {
     (b < 0x20) | (b == b'"') | (b == b'\\') | is_html(b)
 }
 
-/// What must not stand in HTML, and the first byte of the line separators.
+/// Returns true for bytes that must not stand in HTML, and for the first byte of the line separators.
 const fn is_html(b: u8) -> bool {
     (b == b'<') | (b == b'>') | (b == b'&') | (b == 0xe2)
 }
 
-/// Whether one of the bytes is such a one. Sixteen are looked at together, which compilers make vectors of; at the end some of them
-/// once more.
+/// Returns true if `is` holds for one of the bytes. Sixteen are looked at together, which compilers make vectors of; at
+/// the end some of them once more.
 #[inline(always)]
 pub fn has_byte(bytes: &[u8], is: impl Fn(u8) -> bool) -> bool {
     let together = |chunk: &[u8]| chunk.iter().fold(false, |found, b| found | is(*b));

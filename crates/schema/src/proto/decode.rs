@@ -19,8 +19,8 @@ use crate::limits::{Budget, Limits};
 use crate::types::{Field, Message, MessageRef, Ty};
 use crate::value::{Object, Value};
 
-/// Messages within messages that are read unless the caller says otherwise. Only schemas of custom resources nest
-/// without bound; a property costs one level.
+/// The default limit of nested messages. Only schemas of custom resources nest without bound; a property costs one
+/// level.
 pub const DEPTH: usize = 256;
 
 /// Reads a message without envelope: fields in the order of the schema, zero values as the JSON of the object has them.
@@ -29,7 +29,7 @@ pub fn decode(bytes: &[u8], message: &Message, depth: usize) -> Result<Value, Pr
     decode_object(bytes, message, "", "", depth)
 }
 
-/// [`decode`] of what a client sent: the tree takes no more memory than the limit.
+/// [`decode`] for bytes of a client: the tree takes no more memory than the limit.
 pub fn decode_within(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Value, ProtoError> {
     read_object(bytes, message, Object::new(), limits.max_depth, &Budget::new(limits))
 }
@@ -99,8 +99,8 @@ pub fn narrow(message: &Message, paths: &[&[&str]]) -> Message {
     Message::new(message.name.clone(), wanted.collect::<Vec<_>>())
 }
 
-/// Makes values in the place where they are to be, a `null` so far, as they are too large to be passed around. All
-/// methods say whether the value is more than Go's zero value.
+/// Makes values in their final place, a `null` so far, as they are too large to be passed around. All methods return
+/// true if the value is more than Go's zero value.
 struct Decoder<'a> {
     index: Index<'a>,
     budget: Budget,
@@ -142,7 +142,7 @@ impl<'a> Decoder<'a> {
                 } else {
                     false
                 };
-                // Only what JSON shows as `null` reads as absent behind a pointer, whatever the pointer points to.
+                // Only a JSON `null` reads as absent behind a pointer, whatever the pointer points to.
                 let (stays, counts) = match plan.absent {
                     Absent::Nothing if plan.omits_zero => (more, more),
                     Absent::Nothing => (!out.is_null(), !out.is_null()),
@@ -441,7 +441,7 @@ pub(super) fn nested() -> ProtoError {
     ProtoError::malformed("proto: a list or map within a list or map")
 }
 
-/// Microseconds of a time; what a hostile client sent beyond a second is cut off.
+/// Microseconds of a time; a hostile client's nanoseconds beyond a second are cut off.
 pub(super) fn micro_time(seconds: i64, nanos: i32) -> MicroTime {
     MicroTime::from_unix(seconds, u32::try_from(nanos).unwrap_or(0))
 }

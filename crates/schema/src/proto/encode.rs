@@ -10,13 +10,13 @@ use crate::json;
 use crate::types::{Field, Message, Ty};
 use crate::value::{Object, Value};
 
-/// Appends the message of an object, without envelope. What the tree has beyond the message's fields is not written,
-/// nor are `apiVersion` and `kind`: these belong into the envelope.
+/// Appends the message of an object, without envelope. Members beyond the message's fields are not written, nor are
+/// `apiVersion` and `kind`: these belong into the envelope.
 pub fn encode(value: &Value, message: &Message, out: &mut Vec<u8>) {
     Encoder { values: Vec::with_capacity(NESTED_FIELDS) }.message(message, value.as_object(), out);
 }
 
-/// The fields of a pod, its spec, a container and what lies below it: more are rarely held at a time.
+/// The fields of a pod, its spec, a container and structs below it: more are rarely held at a time.
 const NESTED_FIELDS: usize = 192;
 
 struct Encoder<'v> {

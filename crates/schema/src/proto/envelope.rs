@@ -1,4 +1,4 @@
-//! What surrounds messages: the envelope that names the kind, the frames of a watch, the head of a list whose items
+//! The bytes around messages: the envelope that names the kind, the frames of a watch, the head of a list whose items
 //! are already encoded.
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use super::error::ProtoError;
 use super::scalars;
 use super::wire::{DELIMITED, Reader, VARINT, put_bytes, put_delimited, put_key, put_varint, varint_len};
 
-/// What every enveloped message begins with.
+/// The first bytes of every enveloped message.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
 /// An opened envelope: `runtime.Unknown`.
@@ -73,7 +73,7 @@ pub fn unwrap(data: &[u8]) -> Result<Envelope<'_>, ProtoError> {
     Ok(envelope)
 }
 
-/// What follows the message: an empty encoding and an empty content type, which are written all the same.
+/// The bytes after the message: an empty encoding and an empty content type, which are written all the same.
 const TAIL: &[u8; 4] = &[0x1a, 0, 0x22, 0];
 
 fn head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
@@ -98,7 +98,7 @@ pub struct ListMeta<'a> {
 }
 
 /// Appends the beginning of an enveloped list, up to its first item. `items_len` is the sum of [`list_item_len`] of all
-/// items: protobuf says how long the list is before it says what is in it.
+/// items: protobuf writes a list's length before its content.
 pub fn list_head(api_version: &str, kind: &str, meta: ListMeta<'_>, items_len: usize, out: &mut Vec<u8>) {
     let mut metadata = Vec::with_capacity(64);
     put_key(1, DELIMITED, &mut metadata);
@@ -121,12 +121,12 @@ pub fn list_head(api_version: &str, kind: &str, meta: ListMeta<'_>, items_len: u
     out.extend_from_slice(&metadata);
 }
 
-/// What an item whose message has `len` bytes takes in a list.
+/// Returns the size in a list of an item whose message has `len` bytes.
 pub fn list_item_len(len: usize) -> usize {
     1 + varint_len(len as u64) + len
 }
 
-/// Appends what stands before the message of an item.
+/// Appends the bytes before the message of an item.
 pub fn list_item_header(len: usize, out: &mut Vec<u8>) {
     put_key(2, DELIMITED, out);
     put_varint(len as u64, out);
@@ -163,8 +163,8 @@ pub fn watch_frame(event_type: &str, object: &[u8], out: &mut Vec<u8>) {
 
 // === resourceVersion ===
 
-/// Where in a stored message the resourceVersion belongs, found without decoding: `metadata` is field 1 of every
-/// object, `resourceVersion` field 6 of it.
+/// The place of the resourceVersion in a stored message, found without decoding: `metadata` is field 1 of every object,
+/// `resourceVersion` field 6 of it.
 #[derive(Clone, Debug)]
 pub struct Splice<'a> {
     raw: &'a [u8],
@@ -206,7 +206,7 @@ impl<'a> Splice<'a> {
         Ok(splice)
     }
 
-    /// How long the message is with this version.
+    /// Returns the length of the message with this version.
     pub fn spliced_len(&self, version: &str) -> usize {
         self.raw.len() - self.record.len() + list_item_len(self.metadata_len(version))
     }

@@ -1,10 +1,10 @@
-//! What is wrong with bytes that are no message, in the words of the Go server's generated code.
+//! Errors of bytes that are no message, in the words of the Go server's generated code.
 
 use std::fmt;
 
 use crate::TooManyElements;
 
-/// Why bytes could not be read.
+/// An error of bytes that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtoError {
     /// A record goes on beyond the end.
@@ -18,7 +18,7 @@ pub enum ProtoError {
     /// The bytes are longer than any message may be.
     TooLarge,
     TooManyElements(TooManyElements),
-    /// Anything that names what was found where.
+    /// Any error with details, such as a field.
     Malformed(Box<str>),
 }
 

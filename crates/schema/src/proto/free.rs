@@ -44,7 +44,7 @@ pub(super) fn carry(raw: &[u8]) -> Result<Value, ProtoError> {
     })
 }
 
-/// Appends what [`carry`] would keep; `false` for `null`.
+/// Appends the text that [`carry`] would keep; returns false for `null`.
 pub(super) fn put_carried(raw: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtoError> {
     if is_plain_trie(raw) {
         out.extend_from_slice(raw);
@@ -55,8 +55,8 @@ pub(super) fn put_carried(raw: &[u8], out: &mut Vec<u8>) -> Result<bool, ProtoEr
     Ok(text != "null")
 }
 
-/// Whether these are objects of objects and nothing else, without space or anything to escape: what servers write into
-/// managed fields, and what is worth not to be read like any other JSON.
+/// Returns true for objects of objects and nothing else, without space or anything to escape: managed fields as servers
+/// write them, for which it pays not to parse JSON.
 fn is_plain_trie(raw: &[u8]) -> bool {
     if !is_tame(raw) {
         return false;
@@ -93,7 +93,7 @@ fn is_plain_trie(raw: &[u8]) -> bool {
     }
 }
 
-/// What follows a string, at its first byte; `None` for escapes other than those of quotes.
+/// Returns the bytes after a string at whose first byte `rest` is; `None` for escapes other than `\"` and `\\`.
 #[inline]
 fn behind_string(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
@@ -129,8 +129,8 @@ fn quote_or_escape(bytes: &[u8]) -> Option<usize> {
     Some(bytes.len() - rest.len() + at)
 }
 
-/// Whether no byte is a space, a control character, beyond ASCII, or escaped in HTML. Blocks are looked at as a whole, so
-/// that this compiles to vector code.
+/// Returns true if no byte is a space, a control character, beyond ASCII, or escaped in HTML. Blocks are looked at as a
+/// whole, so that this compiles to vector code.
 fn is_tame(raw: &[u8]) -> bool {
     let wild = |b: &u8| (*b <= 0x20) | (*b >= 0x80) | (*b == b'<') | (*b == b'>') | (*b == b'&');
     let (blocks, rest) = raw.as_chunks::<16>();

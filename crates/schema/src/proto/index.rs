@@ -1,4 +1,4 @@
-//! Where the fields of a message lie in its bytes: the first of the two passes of readers that go by the order of the
+//! The positions of a message's fields in its bytes: the first of the two passes of readers that go by the order of the
 //! schema, not of the bytes.
 
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::wire::{DELIMITED, FIXED64, Key, Reader, VARINT};
 use crate::TooManyElements;
 use crate::types::{Message, Ty};
 
-/// Why a reader in schema order ended early.
+/// The reason for which a reader in schema order ended early.
 pub(super) enum Stop {
     Error(ProtoError),
     /// The bytes are well formed so far, but not in the order in which the encoder writes them.
@@ -28,7 +28,7 @@ impl From<ProtoError> for Stop {
     }
 }
 
-/// Where a field lies: the value of a single one, all records of a list or map.
+/// The position of a field: the value of a single one, all records of a list or map.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Span {
     start: u32,
@@ -89,7 +89,7 @@ impl<'a> Index<'a> {
         self.top = frame.base;
     }
 
-    /// Where a field lies that was found.
+    /// Returns the position of a field that was found.
     #[inline]
     pub(super) fn span(&self, frame: Frame, field: usize) -> Range<usize> {
         self.spans[frame.base + field].range()
@@ -140,7 +140,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// Where the key and the value of a map's entry lie. Go does not look at their wire types.
+    /// Returns the positions of the key and the value of a map's entry. Go does not look at their wire types.
     #[inline]
     pub(super) fn entry(&self, range: Range<usize>, values: &Ty) -> Result<(Range<usize>, Option<Range<usize>>), Stop> {
         let (mut name, mut value) = (0..0, None);
@@ -149,7 +149,7 @@ impl<'a> Index<'a> {
             match key.tag {
                 1 => {
                     name = reader.delimited_range()?;
-                    // What is replaced in keys may change their order.
+                    // The replacement characters of invalid UTF-8 may change the order of keys.
                     let bytes = &self.raw[name.clone()];
                     if !bytes.is_ascii() && std::str::from_utf8(bytes).is_err() {
                         return Err(Stop::Unordered);
@@ -177,7 +177,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// Where the value of a record lies, which must be of a wire type that suits its field.
+/// Returns the position of a record's value, which must be of a wire type that suits its field.
 #[inline(always)]
 pub(super) fn value_of(
     key: Key,

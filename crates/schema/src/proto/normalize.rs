@@ -1,6 +1,5 @@
-//! Bytes in the order in which the encoder writes them, from bytes in any other that mean the same: a field in several
-//! places, a message in parts, a map out of order. Readers come here when they meet such bytes, which other encoders may
-//! send but which are never stored.
+//! Puts bytes into the encoder's order: a field in several places, a message in parts, a map out of order. Readers come
+//! here when they meet such bytes, which other encoders may send but which are never stored.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use super::scalars::{self, Or, SchemaOr};
 use super::wire::{DELIMITED, Key, Reader, VARINT, put_bytes, put_delimited, put_key, put_varint};
 use crate::types::{Message, Ty};
 
-/// The same message in order.
+/// Returns the same message in order.
 pub(super) fn normalize(bytes: &[u8], message: &Message, depth: usize) -> Result<Vec<u8>, ProtoError> {
     let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
     let mut parts = Parts { message, depth, fields: Vec::new() };
@@ -22,7 +21,7 @@ pub(super) fn normalize(bytes: &[u8], message: &Message, depth: usize) -> Result
     Ok(out)
 }
 
-/// What was found of a field.
+/// The records of a field that were found.
 #[derive(Default)]
 enum Part {
     #[default]
@@ -65,7 +64,7 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Adds a record to what was found of its field.
+    /// Adds a record to those found of its field.
     fn add(
         &self,
         part: Part,

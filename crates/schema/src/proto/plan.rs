@@ -1,10 +1,10 @@
 //! The fields of a message as protobuf wants them: by ascending number, embedded structs as groups of their own, and
-//! found by number in one step. Readers run over this, so what they ask of each record is worked out here once.
+//! found by number in one step. The facts that readers need for each record are worked out here once.
 
 use super::wire::{DELIMITED, FIXED64, VARINT};
 use crate::types::{Field, Presence, Ty};
 
-/// What protobuf derives from the fields of a [`crate::Message`].
+/// The fields of a [`crate::Message`] as protobuf needs them.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The message itself first, then the structs embedded in it.
@@ -17,7 +17,7 @@ pub(crate) struct Plan {
 /// A set of fields by their index; messages with more than [`FieldSet::MAX`] fields do without.
 pub(super) type FieldSet = u128;
 
-/// So many fields fit a [`FieldSet`].
+/// The number of fields that fit a [`FieldSet`].
 pub(super) const MAX_FIELDS: usize = FieldSet::BITS as usize;
 
 /// One level of numbers: the message itself, or a struct embedded in it.
@@ -25,11 +25,11 @@ pub(super) const MAX_FIELDS: usize = FieldSet::BITS as usize;
 pub(super) struct Group {
     /// By ascending number.
     pub(super) entries: Vec<Entry>,
-    /// What to do with a record, by its number.
+    /// The entries by number, so far as numbers are below [`DENSE`].
     dense: Vec<Entry>,
 }
 
-/// A number and what it stands for.
+/// A field number and its field or group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) tag: u32,
@@ -38,7 +38,7 @@ pub(super) struct Entry {
     pub(super) index: u16,
 }
 
-/// What a record is to the field that has its number.
+/// The rule for reading a record into the field that has its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// No field has the number.
@@ -50,7 +50,7 @@ pub(super) enum Rule {
     Fixed64,
     /// A string that reads as absent where it is empty.
     OmittedText,
-    /// A value with a length of which the last record counts.
+    /// A value with a length; the last record counts.
     Last,
     /// A message: several records of one are read as one message.
     Merged,
@@ -62,23 +62,23 @@ pub(super) enum Rule {
     Map,
 }
 
-/// What is asked of a field again and again.
+/// Facts of a field that readers need for each record.
 #[derive(Debug)]
 pub(super) struct FieldPlan {
     /// `,"name":` as JSON has it, so far as it fits.
     pub(super) key: [u8; KEY],
     pub(super) key_len: usize,
     pub(super) rule: Rule,
-    /// What the absence of the field in the bytes means.
+    /// The meaning of the field's absence in the bytes.
     pub(super) absent: Absent,
-    /// Stored bytes that hold the zero value read as absent.
+    /// True when stored bytes with the zero value read as absent.
     pub(super) omits_zero: bool,
 }
 
-/// Names are mostly shorter than this with all that is around them; to copy a fixed size is faster.
+/// The size of a key: most names fit with quotes and colon, and to copy a fixed size is faster.
 const KEY: usize = 32;
 
-/// What a field is that the bytes or the tree do not have.
+/// The meaning of a field that the bytes or the tree do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
     /// Nothing stands in the tree, nothing in protobuf: pointers, lists and maps with `omitempty`.
@@ -91,7 +91,7 @@ pub(super) enum Absent {
     ShownZero,
 }
 
-/// How the records of a field make its value.
+/// The way the records of a field make its value.
 pub(super) enum Shape<'t> {
     /// Each record is an element.
     List(&'t Ty),
@@ -165,7 +165,7 @@ impl Group {
         }
     }
 
-    /// What a number stands for.
+    /// Returns the entry of a number.
     #[inline]
     pub(super) fn find(&self, tag: u32) -> Entry {
         match self.dense.get(tag as usize) {
@@ -204,7 +204,7 @@ impl Rule {
 
 impl FieldPlan {
     fn new(field: &Field) -> Self {
-        // Of slices and maps the zero value is nil.
+        // The zero value of slices and maps is nil.
         let by_value =
             matches!(Shape::of(&field.ty), Shape::One(ty) if !matches!(ty, Ty::StaticWrappedList(_) | Ty::Bytes));
         let absent = match (field.presence, by_value) {
@@ -242,7 +242,7 @@ impl FieldPlan {
     }
 }
 
-/// How values of a type are delimited.
+/// Returns the wire type of values of a type.
 pub(super) fn wire_type(ty: &Ty) -> u8 {
     match ty {
         Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 => VARINT,

@@ -137,7 +137,7 @@ pub(super) struct SchemaOr {
     pub(super) list: Vec<Range<usize>>,
 }
 
-/// What a `JSONSchemaPropsOr...` may have beside a schema.
+/// The alternative to a schema in a `JSONSchemaPropsOr...`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Or {
     Bool,
@@ -145,7 +145,7 @@ pub(super) enum Or {
     Strings,
 }
 
-/// Where the parts of a `JSONSchemaPropsOr...` lie.
+/// Returns the positions of the parts of a `JSONSchemaPropsOr...`.
 pub(super) fn schema_or(raw: &[u8], range: Range<usize>, or: Or) -> Result<SchemaOr, ProtoError> {
     let (name, list) = match or {
         Or::Bool => ("JSONSchemaPropsOrBool", ""),

@@ -103,7 +103,7 @@ fn json_of(value: &Value) -> String {
     crate::json::to_string(value)
 }
 
-/// What a zero object is made of: everything that Go holds without pointer.
+/// The bytes of a zero object: every field that Go holds without pointer.
 const ZERO: &str = "0a 0a 0a 00 2a 00 32 00 42 00 12 00 22 00 28 00 30 00 52 04 0a 00 10 00 5a 04 0a 00 10 00 9a 01 00 \
                     ba 01 00 da 01 04 0a 00 12 00 f2 01 00";
 
@@ -112,12 +112,12 @@ fn zero_values() {
     assert_eq!(encoded(&value!({})), hex(&ZERO.replace("0a 0a 0a 00", "0a 08 0a 00")));
 }
 
-/// The object with these members besides what a zero object shows encodes to these bytes in between, and back.
+/// An object with these members besides those of a zero object encodes to these bytes in between, and back.
 fn check(members: Value, want: &str) {
     let got = encoded(&members);
     let want = hex(want);
     let zero = encoded(&value!({}));
-    // What the members add or change lies between the parts that are as in the zero object.
+    // The bytes that the members add or change lie between the parts that are as in the zero object.
     let before = got.iter().zip(&zero).take_while(|(a, b)| a == b).count();
     let after = got.iter().rev().zip(zero.iter().rev()).take_while(|(a, b)| a == b).count();
     assert!(
@@ -282,7 +282,7 @@ fn bytes_of_other_encoders() {
         // Go's zero time reads as none, an empty pointer to a time as well.
         ("9a 01 0d 08 80 92 b8 c3 98 fe ff ff ff 01 10 00", zero.clone()),
         ("a2 01 00", zero.clone()),
-        // What carries nothing.
+        // Fields without content.
         ("ba 01 02 0a 00 c2 01 00 ea 01 00 fa 01 00", zero.clone()),
         ("d2 01 00", zero.clone()),
         // Integers are cut to their width.

@@ -11,8 +11,8 @@ pub(super) fn put_text(bytes: &[u8], out: &mut Vec<u8>) {
     put_text_of(bytes, 0..bytes.len(), out);
 }
 
-/// [`put_text`] of a part of a larger buffer: most strings are short, and what follows them may be looked at to take
-/// eight bytes at a time.
+/// [`put_text`] of a part of a larger buffer: most strings are short, and the bytes after them may be read to take
+/// eight at a time.
 #[inline]
 pub(super) fn put_text_of(raw: &[u8], range: Range<usize>, out: &mut Vec<u8>) {
     let len = range.len();
@@ -93,7 +93,7 @@ pub(super) fn put_decimal(n: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends what displays itself without any character that JSON would escape.
+/// Appends a value, in quotes, that displays itself without any character that JSON would escape.
 pub(super) fn put_quoted(value: &impl fmt::Display, out: &mut Vec<u8>) {
     struct Bytes<'a>(&'a mut Vec<u8>);
     impl fmt::Write for Bytes<'_> {

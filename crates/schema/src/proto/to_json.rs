@@ -1,4 +1,4 @@
-//! From protobuf straight to JSON, without a tree: what a GET, LIST or WATCH answers from stored bytes.
+//! From protobuf straight to JSON, without a tree: answers of GET, LIST and WATCH from stored bytes.
 //!
 //! JSON has the fields in the order of the Go struct, protobuf by number. So each message is read twice: once to note
 //! where its fields lie, once to write them. Bytes that are well formed but not as the encoder writes them (a field in
@@ -23,14 +23,14 @@ use crate::json;
 use crate::limits::Budget;
 use crate::types::{Field, Message, Ty};
 
-/// What an answer says that the stored bytes do not.
+/// Fields of an answer that the stored bytes do not have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overrides<'a> {
     /// `metadata.resourceVersion`: stored bytes hold it empty, as it is the revision they are stored at.
     pub resource_version: Option<&'a str>,
 }
 
-/// Appends the JSON of a message that an envelope holds: what the JSON writer makes of [`super::decode_object`].
+/// Appends the JSON of a message of an envelope, the same as of the tree of [`super::decode_object`].
 pub fn to_json(
     raw: &[u8],
     message: &Message,
@@ -41,7 +41,7 @@ pub fn to_json(
 ) -> Result<(), ProtoError> {
     let start = out.len();
     let write = |raw: &[u8], out: &mut Vec<u8>| {
-        let place = Place::Root { api_version, kind, overrides };
+        let place = MessageScope::Root { api_version, kind, overrides };
         Writer { index: Index::new(raw)?, out }.message(0..raw.len(), message, place, DEPTH)
     };
     let written = match write(raw, out) {
@@ -60,7 +60,7 @@ pub fn to_json(
     .inspect_err(|_| out.truncate(start))
 }
 
-/// What was written.
+/// The kind of value that was written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     Null,
@@ -75,9 +75,9 @@ impl Written {
     }
 }
 
-/// Which message is being written, as far as it gets more than its bytes say.
+/// The message that is being written, and the values that it gets besides its bytes.
 #[derive(Clone, Copy)]
-enum Place<'o> {
+enum MessageScope<'o> {
     Root {
         api_version: &'o str,
         kind: &'o str,
@@ -88,14 +88,14 @@ enum Place<'o> {
     Inner,
 }
 
-/// What is written for a field instead of what its bytes say.
+/// The value that is written for a field instead of its bytes.
 enum Given<'o> {
     Nothing,
     Text(&'o str),
-    Message(&'o Message, Place<'o>),
+    Message(&'o Message, MessageScope<'o>),
 }
 
-impl<'o> Place<'o> {
+impl<'o> MessageScope<'o> {
     fn given(self, field: &'o Field) -> Given<'o> {
         match (self, field.name.as_str()) {
             (Self::Root { api_version, .. }, "apiVersion") if field.tag == 0 => Given::Text(api_version),
@@ -116,7 +116,7 @@ struct Writer<'a, 'o> {
 }
 
 impl<'a> Writer<'a, '_> {
-    /// Writes a message and says whether it is more than Go's zero value.
+    /// Writes a message and returns whether it is more than Go's zero value.
     ///
     /// Each member begins with a comma, and the first comma becomes the brace: so a member that turns out to be left out
     /// is just cut off again. Lists and maps are written likewise.
@@ -124,7 +124,7 @@ impl<'a> Writer<'a, '_> {
         &mut self,
         range: Range<usize>,
         message: &Message,
-        place: Place<'_>,
+        place: MessageScope<'_>,
         depth: usize,
     ) -> Result<Written, Stop> {
         let depth = depth.checked_sub(1).ok_or(ProtoError::TooDeep)?;
@@ -133,7 +133,7 @@ impl<'a> Writer<'a, '_> {
         let open = self.out.len();
         let mut nonzero = false;
         let mut todo = frame.found | plan.shown;
-        if !matches!(place, Place::Inner) {
+        if !matches!(place, MessageScope::Inner) {
             for (i, field) in message.fields.iter().enumerate() {
                 todo |= FieldSet::from(!matches!(place.given(field), Given::Nothing)) << i;
             }
@@ -144,7 +144,7 @@ impl<'a> Writer<'a, '_> {
             let (field, plan) = (&message.fields[i], &plan.fields[i]);
             let mark = self.out.len();
             plan.put_key(field, self.out);
-            let given = if matches!(place, Place::Inner) { Given::Nothing } else { place.given(field) };
+            let given = if matches!(place, MessageScope::Inner) { Given::Nothing } else { place.given(field) };
             let range = (frame.found >> i & 1 != 0).then(|| self.index.span(frame, i));
             let shown = match (given, range) {
                 (Given::Text(text), _) => {
@@ -306,7 +306,7 @@ impl<'a> Writer<'a, '_> {
                 put_text_of(self.index.raw, range, self.out);
                 Ok(Written::nonzero(nonzero))
             }
-            Ty::Message(message) => self.message(range, message, Place::Inner, depth),
+            Ty::Message(message) => self.message(range, message, MessageScope::Inner, depth),
             _ => self.special(range, ty, depth),
         }
     }
@@ -420,7 +420,7 @@ impl<'a> Writer<'a, '_> {
                 self.out.push(b',');
                 match or {
                     Or::Strings => put_text_of(self.index.raw, item, self.out),
-                    _ => drop(self.message(item, schema, Place::Inner, depth)?),
+                    _ => drop(self.message(item, schema, MessageScope::Inner, depth)?),
                 }
             }
             self.close(open, b'[', b']');
@@ -433,7 +433,7 @@ impl<'a> Writer<'a, '_> {
             }
             [] => Ok(self.null()),
             [only] => {
-                self.message(only.clone(), schema, Place::Inner, depth)?;
+                self.message(only.clone(), schema, MessageScope::Inner, depth)?;
                 Ok(Written::Value)
             }
             _ => Err(Stop::Unordered),

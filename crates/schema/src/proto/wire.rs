@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::error::ProtoError;
 
-/// How the value of a record is delimited.
+/// The wire types: how the value of a record is delimited.
 pub(super) const VARINT: u8 = 0;
 pub(super) const FIXED64: u8 = 1;
 pub(super) const DELIMITED: u8 = 2;
@@ -24,7 +24,7 @@ pub(super) struct Reader<'a> {
 pub(super) struct Key {
     pub(super) tag: u32,
     pub(super) wire: u8,
-    /// Where the record begins.
+    /// The position of the record's first byte.
     pub(super) start: usize,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Ok(&self.bytes[range])
     }
 
-    /// Where the bytes of a delimited value lie.
+    /// Reads a delimited value and returns the position of its bytes.
     #[inline(always)]
     pub(super) fn delimited_range(&mut self) -> Result<Range<usize>, ProtoError> {
         let length = self.varint()?;
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(*bytes))
     }
 
-    /// Steps over the value of a record that nobody knows, a group with all that it holds.
+    /// Skips the value of an unknown record, a group with its whole content.
     pub(super) fn skip(&mut self, key: Key) -> Result<(), ProtoError> {
         let mut wire = key.wire;
         let mut depth = 0usize;
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong with a key.
+/// Returns the error about a key.
 #[cold]
 fn refused(message: &str, key: u64) -> ProtoError {
     match (key & 7) as u8 {
@@ -165,7 +165,7 @@ fn beyond(length: u64) -> ProtoError {
     if length > i64::MAX as u64 { ProtoError::NegativeLength } else { ProtoError::UnexpectedEof }
 }
 
-/// How many bytes a number takes.
+/// Returns the number of bytes of a varint.
 pub(super) fn varint_len(n: u64) -> usize {
     (64 - (n | 1).leading_zeros() as usize).div_ceil(7)
 }

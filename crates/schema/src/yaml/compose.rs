@@ -10,13 +10,13 @@ use crate::Limits;
 /// A node of a document.
 #[derive(Debug)]
 pub(super) struct Node {
-    /// Where it starts, from 1.
+    /// The line where it starts, from 1.
     pub(super) line: usize,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeContent,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeContent {
     Scalar {
         text: String,
         /// In full, empty for none.
@@ -56,14 +56,14 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
         let (kind, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = matches!(style, ScalarStyle::Plain);
-                (Kind::Scalar { text: text.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
+                (NodeContent::Scalar { text: text.into_owned(), tag: full_tag(tag.as_deref()), plain }, anchor)
             }
-            Event::SequenceStart(_, anchor, _) => (Kind::List(Vec::new()), anchor),
-            Event::MappingStart(_, anchor, _) => (Kind::Map(Vec::new()), anchor),
+            Event::SequenceStart(_, anchor, _) => (NodeContent::List(Vec::new()), anchor),
+            Event::MappingStart(_, anchor, _) => (NodeContent::Map(Vec::new()), anchor),
             Event::Alias(anchor) => {
                 let name = span.slice(text).unwrap_or_default().trim_start_matches('*').to_owned();
                 match anchors.get(&anchor) {
-                    Some(target) => (Kind::Alias { target: *target, name }, 0),
+                    Some(target) => (NodeContent::Alias { target: *target, name }, 0),
                     None => return Err(unknown_anchor(&name)),
                 }
             }
@@ -82,12 +82,12 @@ pub(super) fn compose(text: &str, limits: &Limits) -> Result<Document, YamlError
         if anchor != 0 {
             anchors.insert(anchor, id);
         }
-        if let Some(Kind::List(children) | Kind::Map(children)) =
+        if let Some(NodeContent::List(children) | NodeContent::Map(children)) =
             open.last().and_then(|parent| document.nodes.get_mut(*parent)).map(|parent| &mut parent.kind)
         {
             children.push(id);
         }
-        if matches!(kind, Kind::List(_) | Kind::Map(_)) {
+        if matches!(kind, NodeContent::List(_) | NodeContent::Map(_)) {
             open.push(id);
         }
         if open.len() > limits.max_depth {
@@ -110,7 +110,7 @@ fn full_tag(tag: Option<&Tag>) -> String {
     tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default()
 }
 
-/// Whether Go finds a fault while it scans tokens or while it parses them: it counts lines differently.
+/// The stage in which Go finds a fault: it counts lines differently while it scans tokens and while it parses them.
 enum Stage {
     Scanning,
     Parsing,
@@ -119,7 +119,7 @@ enum Stage {
 /// The complaint in Go's words, with Go's line.
 fn complaint(error: &ScanError, text: &str) -> YamlError {
     let (stage, problem) = problem(error.kind());
-    // Go counts from 0, and complains of what is not closed where the text ends.
+    // Go counts from 0, and its errors about unclosed values have the line where the text ends.
     let breaks = text.matches('\n').count();
     let marked = error.marker().line().saturating_sub(1);
     let line = match error.kind() {
@@ -132,7 +132,7 @@ fn complaint(error: &ScanError, text: &str) -> YamlError {
         }
         _ => marked,
     };
-    // Line 0 is not told, and only scanning counts from 1 then.
+    // Line 0 is left out, and only scanning counts from 1 then.
     match (stage, line) {
         (_, 0) => YamlError::document(problem),
         (Stage::Scanning, line) => YamlError::document(format!("line {}: {problem}", line + 1)),
@@ -225,7 +225,7 @@ fn problem(kind: &ErrorKind) -> (Stage, String) {
             (Scanning, "found character that cannot start any token")
         }
         ErrorKind::RecursionLimitExceeded => (Scanning, "exceeded max depth"),
-        // What Go's parser would accept, or bounds of the parser: its own words.
+        // Documents that Go's parser would accept, or bounds of the parser: its own words.
         other => return (Scanning, other.to_string()),
     };
     (stage, problem.to_owned())

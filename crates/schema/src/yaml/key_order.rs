@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(names, [".x", "_", "9", "10", "A", "a1", "a01", "a9", "a10", "b"]);
     }
 
-    /// Whatever the order says of them, all members are written.
+    /// All members are written, even where the order has cycles.
     #[test]
     fn orders_with_cycles() {
         const PARTS: [&str; 6] = ["0", "1", "-", "a", "00", "~"];

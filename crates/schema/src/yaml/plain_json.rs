@@ -1,5 +1,5 @@
-//! JSON that YAML reads as JSON does, which is what nearly all clients send where YAML may be sent: read by a tenth of the
-//! work. What the two may see differently is left to YAML.
+//! JSON that YAML reads as JSON does, as nearly all clients send it where YAML may be sent: read by a tenth of the
+//! work. Documents that the two may read differently are left to YAML.
 
 use binnacle_meta::Text;
 
@@ -19,13 +19,13 @@ pub(super) fn read(text: &str, limits: &Limits) -> Option<Value> {
 
 struct Reader<'t> {
     cursor: Cursor<'t>,
-    /// So many more are let pass.
+    /// The number of nodes that may still come.
     nodes: usize,
 }
 
 /// Keys may not be much longer in YAML.
 const MAX_KEY: usize = 512;
-/// Integers of so many digits are integers to everyone.
+/// The number of digits up to which an integer is one to everyone.
 const MAX_DIGITS: usize = 18;
 
 impl Reader<'_> {
@@ -66,7 +66,7 @@ impl Reader<'_> {
             more = self.cursor.more(b'}').ok()?;
         }
         members.sort_by(|a, b| a.0.cmp(&b.0));
-        // Of a name that is given twice something is said.
+        // A name that is given twice is a finding.
         let distinct = members.is_sorted_by(|a, b| a.0 < b.0);
         distinct.then(|| Object::from_distinct(members))
     }

@@ -1,4 +1,4 @@
-//! What a plain scalar means, by the rules of `yaml.v2`.
+//! The meaning of a plain scalar, by the rules of `yaml.v2`.
 
 use super::YamlError;
 
@@ -37,7 +37,7 @@ pub(super) fn resolve(tag: &str, text: &str) -> Result<Scalar, YamlError> {
     }
 }
 
-/// Whether a text would be read as something else than itself, were it written plain.
+/// Returns true if a text reads as itself when it is written plain.
 pub(super) fn is_plain_string(text: &str) -> bool {
     plain(text) == Scalar::Str && text != "<<" && !is_timestamp(text) && !is_base60(text)
 }

@@ -113,7 +113,7 @@ impl Writer {
         self.indention = false;
     }
 
-    /// A text in the first style that can tell it. `key` must stay on its line.
+    /// Writes a text in the first style that fits it. A `key` must stay on its line.
     fn text(&mut self, text: &str, indent: Option<usize>, key: bool) {
         let allowed = Styles::of(text);
         // Lines that go on are indented deeper than the collection around.
@@ -180,7 +180,8 @@ impl Writer {
         let begins_with_bom = text.starts_with('\u{feff}');
         let mut chars = text.char_indices().peekable();
         while let Some((at, c)) = chars.next() {
-            // Go looks for a byte order mark at the start of the text only, wherever it is in it.
+            // Go checks for a byte order mark at the start of the text, not at the character: behind one it escapes
+            // everything.
             if !is_printable(c) || begins_with_bom || is_break(c) || c == '"' || c == '\\' {
                 self.put(&escape(c));
                 after_space = false;
@@ -283,7 +284,7 @@ impl Writer {
     }
 }
 
-/// Which styles can tell a text.
+/// The styles in which a text can be written.
 struct Styles {
     plain: bool,
     single_quoted: bool,
@@ -343,7 +344,7 @@ fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What may stand unescaped; characters beyond the basic plane may not.
+/// Returns true for characters that may stand unescaped; those beyond the basic plane may not.
 fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }

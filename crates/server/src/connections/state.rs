@@ -1,4 +1,4 @@
-//! What is known of one connection while it lasts, and when it has lasted too long.
+//! The state of one connection while it lasts, and the limits on how long it may.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use tokio::sync::{AcquireError, Notify, Semaphore, SemaphorePermit};
 
 use super::Connections;
 
-/// How long the head of a request may take to arrive, and the first request to begin (Go's `ReadHeaderTimeout`).
+/// The longest time for the head of a request to arrive, and for the first request to begin (Go's `ReadHeaderTimeout`).
 const HEAD_MS: u64 = 32_000;
-/// How long a connection may idle between requests (Go's `IdleTimeout`).
+/// The longest idle time of a connection between requests (Go's `IdleTimeout`).
 const IDLE_MS: u64 = 90_000;
-/// How long a client may take nothing of what it is sent. Clients that vanish are found sooner, by pings.
+/// The longest time for a client to take nothing of what it is sent. Clients that vanish are found sooner, by pings.
 const STALL_MS: u64 = 60_000;
-/// How long a connection that was told to go may stay once nothing is being answered on it.
+/// The longest time for a connection that was told to go, once nothing is being answered on it.
 const LEAVING_MS: u64 = 1_000;
-/// How many requests of a connection run at once before anybody on it has proved an identity; others wait.
+/// The number of requests of a connection that run at once before it has proved an identity; others wait.
 const UNKNOWN_STREAMS: usize = 16;
 
 /// Milliseconds; zero is never.
@@ -35,26 +35,26 @@ pub(crate) struct Connection {
     /// Requests that are being answered.
     open: AtomicU32,
     begun: AtomicU64,
-    /// When a request last began or ended, or the connection itself.
+    /// The time at which a request last began or ended, or else the connection itself began.
     active: Moment,
-    /// When bytes last came.
+    /// The time at which bytes last came.
     heard: Moment,
-    /// Since when the head of a request is incomplete (HTTP/1).
+    /// The time since which the head of a request is incomplete (HTTP/1).
     head: Moment,
-    /// When the answer must have been sent (HTTP/1; streams of HTTP/2 look after that themselves).
+    /// The time by which the answer must have been sent (HTTP/1; streams of HTTP/2 see to that themselves).
     send_by: Moment,
-    /// Since when the socket takes nothing of what there is to send.
+    /// The time since which the socket takes nothing of what there is to send.
     stalled: Moment,
-    /// Since when not all that was written has been sent.
+    /// The time since which not all that was written has been sent.
     behind: Moment,
-    /// When it was told to go.
+    /// The time at which it was told to go.
     left: Moment,
     close: Notify,
     leave: Notify,
     turns: Semaphore,
 }
 
-/// What is spoken on it.
+/// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// The handshake is not over.
@@ -63,7 +63,7 @@ pub(crate) enum Protocol {
     Http2,
 }
 
-/// How a connection ends that lasted too long.
+/// The way in which a connection that lasted too long ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// It is told to go.
@@ -126,7 +126,7 @@ impl Connection {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// It is no longer HTTP: whoever took it over ends it.
+    /// Marks the connection as upgraded: it is no longer HTTP, and the code that took it over ends it.
     pub(crate) fn upgraded(&self) {
         self.upgraded.store(true, Ordering::Relaxed);
     }
@@ -135,7 +135,7 @@ impl Connection {
         self.upgraded.load(Ordering::Relaxed)
     }
 
-    /// Waits while too many requests of a caller without identity run. An error when they are told to go meanwhile.
+    /// Waits while too many requests of an unknown caller run. Fails when the connection is told to go meanwhile.
     pub(crate) async fn turn(&self) -> Result<Option<SemaphorePermit<'_>>, AcquireError> {
         if self.is_known() {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// How long nothing has come.
+    /// The time for which nothing has come, in milliseconds.
     pub(crate) fn silent_ms(&self) -> u64 {
         self.now().saturating_sub(self.heard.load(Ordering::Relaxed))
     }
@@ -196,7 +196,7 @@ impl Connection {
         self.stalled.store(0, Ordering::Relaxed);
     }
 
-    /// All that was written has been sent.
+    /// Notes that all written bytes have been sent.
     pub(crate) fn sent(&self) {
         self.stalled.store(0, Ordering::Relaxed);
         self.behind.store(0, Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl Connection {
         }
     }
 
-    /// It was told to go by other means.
+    /// Notes that the connection was told to go by other means.
     pub(crate) fn leaves(&self) {
         if self.left.load(Ordering::Relaxed) == 0 {
             self.left.store(self.now(), Ordering::Relaxed);
@@ -242,7 +242,7 @@ impl Connection {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// How it has to end, if it has lasted too long.
+    /// Returns how it has to end, if it has lasted too long.
     pub(super) fn due(&self, now: u64) -> Option<Due> {
         let since = |moment: &Moment| match moment.load(Ordering::Relaxed) {
             0 => 0,
@@ -335,7 +335,7 @@ mod tests {
         half.send_by(half.began + std::time::Duration::from_secs(60));
         assert_eq!((at(&half, 59), at(&half, 61)), (None, Some(Due::Close)));
         drop(request);
-        // What is in buffers has to be taken as well.
+        // Buffered bytes have to be taken as well.
         assert_eq!(at(&half, 61), Some(Due::Close));
         half.sent();
         assert_eq!(at(&half, 61), None);

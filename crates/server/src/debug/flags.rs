@@ -44,7 +44,7 @@ impl DebugFlagsLink {
         let mut page = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n"
             .to_owned();
         for flag in &self.0 {
-            // Nothing that is written to a string fails.
+            // Writing to a string cannot fail.
             let _ = writeln!(page, "<tr>{}<br>", flag.name);
         }
         page.push_str("</table>\n<br>\nfull flags configurable<br>\n</body>\n</html>\n");

@@ -19,7 +19,7 @@ use crate::answer::{error_text, page_not_found};
 const PATH: &str = "/logs";
 /// A file leaves in pieces of this size.
 const PIECE: usize = 64 << 10;
-/// The type of a file is told by as many of its bytes.
+/// The number of bytes that decide the type of a file.
 const SNIFFED: usize = 512;
 /// More entries of a directory are not shown.
 const MOST_ENTRIES: usize = 100_000;
@@ -111,7 +111,7 @@ async fn listing(place: &Path) -> Result<Response, std::io::Error> {
     names.sort_unstable();
     let mut page = "<!doctype html>\n<meta name=\"viewport\" content=\"width=device-width\">\n<pre>\n".to_owned();
     for name in names {
-        // Nothing that is written to a string fails.
+        // Writing to a string cannot fail.
         let _ = writeln!(page, "<a href=\"{}\">{}</a>", link(&name), escaped(&name));
     }
     page.push_str("</pre>\n");
@@ -124,7 +124,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&#34;").replace('\'', "&#39;")
 }
 
-/// A name as the path of a URL: what is no plain character is written as its number.
+/// A name as the path of a URL, with special characters percent-encoded.
 fn link(name: &str) -> String {
     let mut link = String::new();
     for byte in name.bytes() {
@@ -196,7 +196,7 @@ async fn file(
     Ok(response)
 }
 
-/// What a range header asks for.
+/// The part of a file that a range header asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Whole,
@@ -205,7 +205,7 @@ enum Part {
     Unsatisfiable,
 }
 
-/// One range counts; several, and what is none, mean the whole.
+/// Returns the part for a single range; several ranges, or an invalid one, mean the whole.
 fn part(header: &str, size: u64) -> Part {
     let Some((from, to)) = header.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
         return Part::Whole;

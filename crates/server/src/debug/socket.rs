@@ -1,4 +1,4 @@
-//! `--debug-socket-path`: profiles and flags on a unix socket, for who may open it. Nobody is asked who they are.
+//! `--debug-socket-path`: profiles and flags on a unix socket, without authentication for anybody who may open it.
 
 use std::convert::Infallible;
 use std::io;
@@ -22,9 +22,9 @@ use crate::answer::page_not_found;
 
 /// No body is longer.
 const MOST: usize = 256 << 10;
-/// How long after it could not be accepted another connection is waited for.
+/// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_secs(1);
-/// As many are served at a time.
+/// The number of connections that are served at a time.
 const MOST_CONNECTIONS: usize = 16;
 
 /// The socket, and the links that are served on it.
@@ -39,7 +39,7 @@ struct Served {
 }
 
 impl DebugSocket {
-    /// Takes the place of what is at the path.
+    /// Binds the socket in the place of any file at the path.
     pub fn bind(path: &Path, profiles: PprofLink, flags: DebugFlagsLink) -> io::Result<Self> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

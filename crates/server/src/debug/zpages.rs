@@ -19,7 +19,7 @@ use crate::version::{KUBERNETES_VERSION, TOOLCHAIN};
 const GROUP: &str = "config.k8s.io";
 const CURRENT: &str = "v1beta1";
 const OLD: &str = "v1alpha1";
-/// In the order in which they are told.
+/// In the order in which errors list them.
 const PRODUCED: [&str; 3] = ["application/json", "application/yaml", "text/plain"];
 const HEADER: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees \
                       and is for debugging purposes only.\n";
@@ -161,7 +161,7 @@ impl Link for ZPagesLink {
 
     fn handle(&self, mut request: Request) -> BoxFuture<'_, Response> {
         Box::pin(async move {
-            // Only what is claimed comes here.
+            // Requests for other paths do not come here.
             let page = self.page(&request.info.path).unwrap_or(Page::Statusz);
             self.answer(page, &mut request)
         })
@@ -257,7 +257,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// When the process began, since 1970.
+/// The start of the process, since 1970.
 fn began() -> Duration {
     Duration::from_secs_f64(start_time().filter(|seconds| seconds.is_finite() && *seconds > 0.0).unwrap_or_default())
 }

@@ -17,7 +17,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::answer::{Panicked, Refusal, Unaudited};
 
-/// Where intermediaries say whom they speak for.
+/// Headers in which intermediaries name the client.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const REAL_IP: &str = "x-real-ip";
 
@@ -48,12 +48,12 @@ pub(crate) async fn received(
     let uri = go_quote(record.uri());
     let text = format!("Internal Server Error: {uri}: failed to store audit event");
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    // That this could not be recorded has been said; it will not be tried again for the answer.
+    // This failure has been reported; the answer is not recorded again.
     trail.end();
     Err(Refusal::Text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
-/// What a request shows of credentials, of whatever worth.
+/// The kinds of credentials that a request presents, valid or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PresentedCredentials {
     basic: bool,
@@ -91,7 +91,7 @@ impl PresentedCredentials {
     }
 }
 
-/// What events tell of an answer that is about to leave.
+/// The facts about an answer that audit events report.
 pub(crate) struct Head {
     unaudited: bool,
     code: StatusCode,
@@ -120,7 +120,7 @@ impl Head {
     }
 }
 
-/// Tells of an answer. What follows its head is told by the [`Ending`], if anything does.
+/// Reports an answer. The rest after its head, if there is any, is reported by the [`Ending`].
 pub(crate) async fn answered(
     trail: Arc<Trail>,
     tried: PresentedCredentials,
@@ -128,7 +128,7 @@ pub(crate) async fn answered(
     head: Head,
 ) -> Option<Ending> {
     let info = info.filter(|_| !head.unaudited)?;
-    // Who was refused before the caller was known is only told of by the head of the answer.
+    // A request that is refused before its caller is known has only the event of the answer's head.
     let unknown_caller = !trail.is_begun();
     if unknown_caller && !trail.begin(&info, None) {
         return None;
@@ -155,7 +155,7 @@ pub(crate) async fn answered(
         if limit > 0 {
             trail.body(&head.media_type, Some(body).filter(|body| body.len() <= limit));
         }
-        // Of slow ones it is told as well how long sending them took.
+        // Events of slow requests also report the time that sending took.
         if !trail.is_slow() {
             trail.completed().await;
             return None;
@@ -245,7 +245,7 @@ fn detach(work: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// The addresses that a request came by, from the farthest. All but the last are what clients and proxies say.
+/// The addresses that a request came by, from the farthest. All but the last are claims of clients and proxies.
 fn source_ips(headers: &HeaderMap, peer: Option<SocketAddr>) -> Vec<IpAddr> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut ips: Vec<IpAddr> = text(FORWARDED_FOR).split(',').filter_map(|part| part.trim().parse().ok()).collect();

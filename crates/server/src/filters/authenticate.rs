@@ -1,4 +1,4 @@
-//! Finds out who is calling, and takes the credentials out of the request.
+//! Authenticates the caller, and takes the credentials out of the request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,10 +22,10 @@ const PROXY_EXTRA_PREFIX: &str = "x-remote-extra-";
 /// After so many failures a connection ends: HTTP/2 has no such patience.
 const FAILED_LOGINS: u32 = 10;
 
-/// How callers are found out.
+/// The configuration of authentication.
 pub struct Authentication {
     pub authenticator: Arc<dyn Authenticator>,
-    /// `--api-audiences`: whom credentials for this server are made for.
+    /// `--api-audiences`: the audiences of tokens for this server.
     pub audiences: Vec<Text>,
     /// Further headers that proxies name users in, in lower case, and beginnings of such.
     pub proxy_headers: Vec<String>,
@@ -130,7 +130,7 @@ fn strip_token_protocol(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the connection ends with this answer.
+/// Returns true if the connection ends with this answer.
 pub(crate) fn must_leave(user: &User, connection: &ConnectionInfo) -> bool {
     is_http2(connection) && (user.name == User::ANONYMOUS || user.is_in(User::UNAUTHENTICATED))
 }

@@ -8,7 +8,7 @@ use binnacle_request::{Query, Record, RequestInfo};
 use crate::answer::Refusal;
 use crate::duration::parse_go;
 
-/// When the answer is due: none for long-running requests.
+/// The deadline of the answer: none for long-running requests.
 pub(crate) fn of(
     info: &RequestInfo,
     query: &Query,

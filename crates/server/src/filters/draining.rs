@@ -1,4 +1,4 @@
-//! While the server finishes what it began, newcomers are sent elsewhere (`--shutdown-send-retry-after`).
+//! While the server finishes requests in flight, new ones are sent elsewhere (`--shutdown-send-retry-after`).
 
 use binnacle_request::{RequestInfo, Shutdown};
 use http::StatusCode;

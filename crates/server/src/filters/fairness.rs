@@ -1,4 +1,4 @@
-//! Priority and fairness: requests wait for a seat of their level, or are told to come again.
+//! Priority and fairness: requests wait for a seat of their level, or are refused and told to retry.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::answer::Refusal;
 const SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// Where a request belongs: what its answer says of that. Uids, because names would tell clients how they are thought of.
+/// The uids of a request's flow schema and priority level, for its answer: names would tell clients how they are seen.
 #[derive(Default)]
 pub(crate) struct Belongs {
     schema: Text,

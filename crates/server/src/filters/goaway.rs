@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use binnacle_request::ConnectionInfo;
 
-/// Whether the connection ends with this answer.
+/// Returns true if the connection ends with this answer.
 pub(crate) fn decide(chance: f64, connection: &ConnectionInfo) -> bool {
     chance > 0.0 && connection.alpn.as_deref() == Some(b"h2") && random() < chance
 }

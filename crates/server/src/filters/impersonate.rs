@@ -1,4 +1,4 @@
-//! Lets the caller act as somebody else, where that is asked for and allowed.
+//! Lets the caller impersonate another user, where that is asked for and allowed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use http::HeaderMap;
 use crate::answer::Refusal;
 use crate::impersonation::Impersonation;
 
-/// As whom the request goes on.
+/// Returns the user as whom the request goes on.
 pub(crate) async fn actor(
     impersonation: &Impersonation,
     headers: &mut HeaderMap,

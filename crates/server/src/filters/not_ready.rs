@@ -8,7 +8,7 @@ use super::draining::EXEMPT;
 use crate::answer::Refusal;
 use crate::health::HasBeenReady;
 
-/// Who is served all the same, to find out why a start takes long.
+/// The group that is served all the same, to find out why a start takes long.
 const DEBUGGERS: &str = "system:openshift:risky-not-ready-microshift-debugging-group";
 const RETRY_AFTER_SECONDS: u32 = 5;
 

@@ -11,8 +11,8 @@ use crate::answer::{Panicked, error_text};
 
 /// Runs a handler; the answer to a panic is a 500.
 pub(crate) async fn recover(record: &Record, handler: impl Future<Output = Response>) -> Response {
-    // What a panicking request was working on is dropped with it; shared state is behind locks without poisoning or
-    // atomics, and writes reach the store as one transaction.
+    // The state of a panicking request is dropped with it; shared state is behind locks without poisoning or atomics,
+    // and writes reach the store as one transaction.
     match AssertUnwindSafe(handler).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {

@@ -1,4 +1,4 @@
-//! How long requests spend in each of the filters that may have to wait for somebody else.
+//! The time that requests spend in each of the filters that may have to wait for somebody else.
 
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
@@ -40,7 +40,7 @@ impl Filter {
 /// The family `apiserver_request_filter_duration_seconds`.
 pub(crate) struct FilterMetrics {
     family: HistogramVec,
-    /// Looked up once; a filter that no request has passed is not told of.
+    /// Looked up once; a filter that no request has passed has no series.
     filters: [OnceLock<Histogram>; Filter::COUNT],
 }
 
@@ -76,7 +76,7 @@ impl<'a> FilterTimings<'a> {
         let now = Instant::now();
         let took = now - self.began;
         self.metrics.of(filter).observe(took.as_secs_f64());
-        // The trace begins behind authentication, which has told of itself.
+        // The trace begins after authentication, which has its own span.
         if filter != Filter::Authentication && self.record.trace().is_some() {
             traces::entered(self.record, filter.as_str(), SystemTime::now() - took);
         }

@@ -13,7 +13,7 @@ use http::{HeaderName, Version};
 /// Members may have their requests sampled: others are anybody.
 const TRUSTED: [&str; 2] = [User::MASTERS, "system:monitoring"];
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// What is told of a client's name.
+/// The bytes of a client's user agent that are recorded.
 const MOST_OF_AGENT: usize = 256;
 
 /// Decides which requests are traced.
@@ -41,7 +41,7 @@ impl Tracer {
     }
 }
 
-/// Begins the trace of a request, once it is known who asks: only some may decide that theirs is sampled.
+/// Begins the trace of a request, once the caller is known: only some may decide that theirs is sampled.
 pub(crate) fn begin(
     tracer: Option<&Tracer>,
     record: &Record,

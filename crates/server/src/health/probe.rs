@@ -1,4 +1,4 @@
-//! A check that answers soon. While it takes longer than a probe should wait, what it found last time stands.
+//! A check that answers soon. While it takes longer than a probe should wait, its last result stands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::HealthCheck;
 
-/// How long an answer waits for a check whose last result is known.
+/// The longest wait for a check whose last result is known.
 const PATIENCE: Duration = Duration::from_millis(25);
 
 type Outcome = Result<(), String>;
@@ -40,8 +40,8 @@ impl Probe {
         self.check.group()
     }
 
-    /// What the check finds, or found last if it does not say soon. Each check has its own limit after which it fails, so
-    /// nothing that is wrong is hidden for longer than that.
+    /// Returns the result of the check, or its last one if it takes long. Each check has its own timeout after which it
+    /// fails, so nothing that is wrong is hidden for longer than that.
     pub(super) async fn ask(self: &Arc<Self>) -> Outcome {
         let under_way = self.state.lock().running.clone();
         let mut running = match under_way {
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Knows at once, the first time; then when it is told.
+    /// Answers at once the first time, then when it is notified.
     #[derive(Default)]
     struct Slow {
         asked: AtomicU32,

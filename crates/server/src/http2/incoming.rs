@@ -9,7 +9,7 @@ use h2::RecvStream;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::runtime::Handle;
 
-/// How long, and how much of it, a body is still read that nobody wants any more.
+/// The limits in time and bytes on reading the rest of a body that nobody wants any more.
 const DRAIN_FOR: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: usize = 8 * 1024 * 1024;
 

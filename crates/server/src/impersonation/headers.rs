@@ -1,4 +1,4 @@
-//! The headers that say whom to act as.
+//! The headers that name the user to impersonate.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const UID: &str = "impersonate-uid";
 const GROUP: &str = "impersonate-group";
 const EXTRA: &str = "impersonate-extra-";
 
-/// Who is wanted, exactly as the headers say it; `None` when they do not ask for anybody. The name may be missing.
+/// Returns the wanted user, exactly as the headers name it; `None` if they name nobody. The name may be missing.
 pub(super) fn wanted(headers: &HeaderMap) -> Option<User> {
     let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
     let mut extra: BTreeMap<Text, Vec<Text>> = BTreeMap::new();

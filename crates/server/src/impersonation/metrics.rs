@@ -1,4 +1,4 @@
-//! How often and how quickly callers may act as others, under kube-apiserver's names.
+//! Counts and latencies of impersonation, under kube-apiserver's names.
 
 use std::time::Duration;
 

@@ -69,7 +69,7 @@ impl Mode {
         format!("impersonate-on:{}:{verb}", self.label())
     }
 
-    /// Whether this is a way for these two at all.
+    /// Returns true if the mode applies to these two users at all.
     fn applies(self, wanted: &User, requestor: &User) -> bool {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let node = node_name(&wanted.name);
@@ -86,7 +86,7 @@ impl Mode {
         }
     }
 
-    /// Whom the caller of `request` becomes; `None` when this is no way for them.
+    /// Returns the user that the caller of `request` becomes; `None` if the mode does not apply to them.
     pub(super) async fn check(
         self,
         by: &Impersonation,
@@ -103,8 +103,8 @@ impl Mode {
         if self != Self::AssociatedNode {
             return self.check_constrained(by, wanted, wanted, request).await.map(Some);
         }
-        // Which node it is has been settled above. Leave is given for all nodes at once, and to the account wherever it
-        // runs, so that the pods of a daemon set share what is remembered.
+        // The node is settled above. Permission is given for all nodes at once, and to the account wherever it runs, so
+        // that the pods of a daemon set share what is remembered.
         let keys = request.user.extra.keys().cloned().collect();
         let anywhere = User { extra: [(Text::new_static(ASSOCIATED_KEYS), keys)].into(), ..request.user.clone() };
         let request = Attributes { user: &anywhere, ..*request };
@@ -112,7 +112,7 @@ impl Mode {
         Ok(Some(Arc::new(User { name: wanted.name.clone(), ..(*user).clone() })))
     }
 
-    /// `known_as` is who stands for the wanted user in what is remembered.
+    /// `known_as` stands for the wanted user in the keys of remembered answers.
     async fn check_constrained(
         self,
         by: &Impersonation,
@@ -149,7 +149,7 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Each part of who is wanted, and whom that makes.
+    /// Authorizes each part of the wanted user. Returns the user that the caller becomes.
     async fn parts(&self, wanted: &User) -> Result<User, Status> {
         let mut user = wanted.clone();
         self.name(wanted, &mut user).await?;
@@ -291,7 +291,7 @@ fn check_extra(wanted: &User) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds the group that everybody is in who is known, or that of those who are not.
+/// Adds the group of all authenticated users, or that of all unauthenticated ones.
 pub(super) fn complete_groups(user: &mut User) {
     let group = if user.name == User::ANONYMOUS {
         User::UNAUTHENTICATED

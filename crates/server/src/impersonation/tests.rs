@@ -5,7 +5,7 @@ use prometheus::Registry;
 
 use super::*;
 
-/// Allows what is listed as `verb group/resource/subresource namespace/name`.
+/// Allows requests that are listed as `verb group/resource/subresource namespace/name`.
 struct Allows(&'static [&'static str]);
 
 impl Authorizer for Allows {
@@ -16,7 +16,7 @@ impl Authorizer for Allows {
     }
 }
 
-/// Somebody who decides, with what is counted meanwhile.
+/// Impersonation with an authorizer, and its metrics.
 struct Rig {
     impersonation: Impersonation,
     registry: Registry,
@@ -53,7 +53,7 @@ impl Rig {
         }
     }
 
-    /// How many were counted so far, as `mode decision count`.
+    /// The counts so far, as `mode decision count`.
     fn counted(&self, family: &str) -> Vec<String> {
         let name = format!("apiserver_impersonation_{family}_total");
         let families = self.registry.gather();
@@ -269,7 +269,7 @@ async fn what_was_allowed_is_not_asked_again() {
     for (path, asked_in_all) in [
         ("/api/v1/nodes", 3),
         ("/api/v1/nodes", 3),
-        // Whom one may become is known; whether for this is not.
+        // The permission to impersonate the user is known; that for this request is not.
         ("/api/v1/pods", 4),
         ("/api/v1/pods", 4),
         ("/api/v1/nodes", 4),
@@ -284,7 +284,7 @@ async fn what_was_allowed_is_not_asked_again() {
     assert!(rig.ask("/api/v1/nodes", &other, &User::new("you", &[])).await.is_ok());
     assert_eq!(rig.counted("authorization_attempts"), ["user-info allowed 9"]);
     assert_eq!(rig.counted("attempts"), ["user-info allowed 7"]);
-    // What was refused is.
+    // Refusals are counted.
     for times in 1..3 {
         assert!(rig.ask("/api/v1/secrets", &other, &me).await.is_err());
         let denied =

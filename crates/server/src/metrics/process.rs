@@ -5,7 +5,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge};
 use tokio::runtime::Handle;
 
-/// What the kernel says of this process.
+/// Metrics of this process from the kernel.
 #[derive(Clone)]
 pub(super) struct Process {
     /// A gauge here and typed as a counter in the answer, because it is set and not counted.
@@ -39,7 +39,7 @@ const TICKS: f64 = 100.0;
 pub(crate) const START_TIME: &str = "process_start_time_seconds";
 pub(crate) const START_TIME_HELP: &str = "Start time of the process since unix epoch in seconds.";
 
-/// When this process was started, in seconds of the Unix epoch.
+/// The start of this process, in seconds of the Unix epoch.
 pub(crate) fn start_time() -> Option<f64> {
     Some(boot_time()? + snapshot()?.started)
 }

@@ -16,7 +16,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{TlsError, TlsFiles};
 
-/// How often files are looked at.
+/// The interval between looks at the files.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A certificate and its key in files.
@@ -34,7 +34,7 @@ pub struct NamedCertificate {
     pub names: Vec<String>,
 }
 
-/// Where the certificate comes from that everybody is shown who asks for no other.
+/// The source of the certificate for clients that ask for no other.
 pub enum DefaultCertificate {
     /// Made by the server, which says itself when there is another: [`Certificates::replace_made`].
     Made(TlsFiles),
@@ -115,12 +115,12 @@ impl Certificates {
         all.any(|pair| pair.cert.first() == Some(certificate))
     }
 
-    /// Whether there is anything to follow.
+    /// Returns true if there are files to follow.
     pub fn has_files(&self) -> bool {
         matches!(self.default, Source::Files(_)) || !self.named.is_empty()
     }
 
-    /// Whether a client may mean an address of ours when it names nothing.
+    /// Returns true if a client that names no host may mean this address.
     pub(crate) fn is_named(&self, ip: IpAddr) -> bool {
         !self.named.is_empty() && self.current.load().by_name.contains_key(&ip.to_string())
     }

@@ -4,7 +4,7 @@ use rustls::crypto::ring::{cipher_suite as suite, kx_group as group};
 use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{CipherSuite, SupportedCipherSuite, SupportedProtocolVersion, version};
 
-/// What the listener agrees to. The defaults are versions 1.2 and 1.3 with every suite that is safe.
+/// The TLS versions and suites that the listener accepts. The defaults are 1.2 and 1.3 with every safe suite.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
     /// Only version 1.3.
@@ -58,7 +58,7 @@ const GROUPS: [(i64, &dyn SupportedKxGroup); 3] = [(23, group::SECP256R1), (24, 
 /// Numbers that Go knows and this server does not have: P-521 and the hybrids with ML-KEM.
 const OTHER_GROUPS: [i64; 4] = [25, 4587, 4588, 4589];
 
-/// Which of the suites that both sides have is taken. The server decides, as servers in Go do: AES with the shorter key
+/// The choice among the suites that both sides have. The server decides, as servers in Go do: AES with the shorter key
 /// first where both have instructions for it, else ChaCha20.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preference {
@@ -81,7 +81,7 @@ impl Preference {
     }
 }
 
-/// Whether this processor has instructions for AES.
+/// Returns true if this processor has instructions for AES.
 fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");

@@ -27,7 +27,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
-/// What a server is started with.
+/// The options of a server.
 pub(crate) struct Options {
     pub limits: ConnectionLimits,
     pub request_timeout: Duration,

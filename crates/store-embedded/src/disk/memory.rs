@@ -20,7 +20,7 @@ struct Contents {
     meta: BTreeMap<Bytes, Bytes>,
 }
 
-/// How many records a scan copies out per lock.
+/// The number of records that a scan copies out per lock.
 const CHUNK: usize = 256;
 
 // === impl MemoryDisk ===

@@ -1,4 +1,4 @@
-//! The index in a directory of its own, made anew with every start: a row for each version.
+//! The index in a directory of its own, made again with every start: a row for each version.
 //!
 //! A row's key is the key, an end mark and the revision, counted down, so that the newest version comes first. Values are
 //! not in it; they are in the records.
@@ -28,7 +28,7 @@ const END: [u8; 2] = [0, 1];
 // === impl DiskIndex ===
 
 impl DiskIndex {
-    /// Makes an empty one in `dir`; what another process left there is removed.
+    /// Makes an empty one in `dir`, and removes that of another process.
     pub(crate) fn make(dir: PathBuf) -> io::Result<Self> {
         remove(&dir)?;
         DirBuilder::new().mode(0o700).create(&dir)?;

@@ -33,23 +33,23 @@ struct Key {
     other: Option<usize>,
 }
 
-/// Keys are chosen by users, so that nobody may know beforehand which of them meet.
+/// A random seed, so that users, who choose keys, cannot foresee collisions.
 struct Seed(u64);
 
-/// What is a hash already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 struct Hashed(u64);
 
-/// How keys are put in order without looking at them: the bytes behind what they all begin with.
+/// The first bytes of a key behind the common start of all keys: most keys are sorted by them alone.
 type Start = [u64; 5];
 
-/// Fewer keys are put in order by one thread.
+/// The number of keys up to which one thread sorts them.
 const MANY: usize = 64 << 10;
 
 // === impl Loading ===
 
 impl Loading {
-    /// True when values are left where they are.
+    /// Returns true if values stay on disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         matches!(self, Self::Disk(_))
     }
@@ -125,7 +125,7 @@ impl Gathered {
     }
 }
 
-/// How many bytes all keys begin with.
+/// Returns the number of bytes with which all keys begin.
 fn common_start(keys: &[Key]) -> usize {
     let Some(first) = keys.first() else { return 0 };
     keys.iter().fold(first.key.len(), |common, key| {
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// Puts and deletions, in order: what is gathered is what an ordered index has after the same.
+    /// After puts and deletions, in order, gathered keys are the same as those of an ordered index.
     #[test]
     fn what_was_gathered_is_in_order_and_complete() {
         let count = MANY as u64 + 1000;

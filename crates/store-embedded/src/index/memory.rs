@@ -82,7 +82,7 @@ impl MemoryIndex {
         }
     }
 
-    /// The same with each key of which it is wanted.
+    /// The same with each key whose entry is `wanted`.
     pub(super) fn compact(&mut self, compacted: u64, wanted: &mut dyn FnMut(&Entry) -> bool) {
         self.keys.retain(|_, entry| !(wanted(entry) && entry.compact(compacted)));
     }

@@ -1,4 +1,4 @@
-//! Sorted rows in a file that nobody needs after the process: the newest of them in memory, the others in a `redb` table.
+//! Sorted rows in a file that is of no use after the process: the newest in memory, the others in a `redb` table.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,9 +23,9 @@ pub(super) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<ControlFlow<()
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
 const CACHE_BYTES: usize = 4 << 20;
 const NEWEST_BYTES: usize = 2 << 20;
-/// What a row costs beside its bytes.
+/// The memory of a row besides its bytes.
 const ROW_BYTES: usize = 96;
-/// Space of what was replaced is used again only after a durable write.
+/// The number of flushes for each durable one: the space of replaced rows is used again only after that.
 const DURABLE_EVERY: u64 = 16;
 
 // === impl Rows ===
@@ -95,7 +95,7 @@ impl Rows {
             if order.is_le() {
                 let shown = old.take();
                 old = older.next().transpose().map_err(io::Error::other)?;
-                // What has been written since stands for it.
+                // A newer row takes its place.
                 if let Some((row, value)) = shown.filter(|_| order.is_lt())
                     && visit(row.value(), value.value())?.is_break()
                 {

@@ -1,5 +1,5 @@
-//! The file `head`: how far the log has come, kept apart from it, because a log that has lost its end looks like one that
-//! never had it.
+//! The file `head`: the acknowledged end of the log, kept apart from it, because a log that has lost its end looks like
+//! one that never had it.
 
 use std::io;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::format::damaged;
 use crate::files::{Files, LogFile, write_all};
 
-/// What is known to have been durable.
+/// The last write that is known to be durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Acknowledged {
-    /// How many frames were written.
+    /// The number of frames written.
     pub(crate) sequence: u64,
     pub(crate) revision: u64,
     /// The newest segment.

@@ -1,4 +1,4 @@
-//! Work beside the writing that fails: when it is tried again, when it is told, and when the store is not ready for it.
+//! Failures of background work: when it is tried again, when they are logged, and when they make the store unready.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,21 +13,21 @@ pub(crate) struct BackgroundFailure {
 
 #[derive(Default)]
 struct Now {
-    /// Since when it has been failing, and why.
+    /// The beginning of the failures, and the last error.
     since: Option<(Instant, String)>,
     failures: u64,
     retry: Option<Instant>,
     told: Option<Instant>,
     untold: u64,
-    /// It was told that it fails, and not yet that it does no more.
+    /// The failure was logged, and its end was not yet.
     open: bool,
 }
 
-/// After a failure.
+/// The pause after a failure.
 const RESPITE: Duration = Duration::from_secs(1);
-/// A failure that passes within this time makes nothing red.
+/// The time after which a failure makes the store unready.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is told that it still fails.
+/// The interval at which a lasting failure is logged.
 const TELL: Duration = Duration::from_secs(60);
 
 // === impl BackgroundFailure ===
@@ -66,7 +66,7 @@ impl BackgroundFailure {
     pub(crate) fn over(&self) {
         let mut now = self.now.lock();
         let (failures, open) = (now.failures, now.open);
-        // What fails and passes in turn is not told each time, either.
+        // Failures that come and go are not logged each time, either.
         *now = Now { told: now.told, untold: now.untold, ..Now::default() };
         drop(now);
         if open {
@@ -74,7 +74,7 @@ impl BackgroundFailure {
         }
     }
 
-    /// Why it has been failing for so long that somebody should know.
+    /// Returns the error of failures that last for so long that somebody should know.
     pub(crate) fn lasting(&self) -> Option<String> {
         self.lasting_at(Instant::now())
     }
@@ -117,7 +117,7 @@ mod tests {
             }
         }
         let now = trouble.now.lock();
-        // Told at 0, 60 and 120 seconds.
+        // Logged at 0, 60 and 120 seconds.
         assert_eq!((now.told, now.untold), (Some(begun + Duration::from_secs(120)), 29));
     }
 }

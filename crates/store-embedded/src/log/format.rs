@@ -34,7 +34,7 @@ pub(crate) struct End {
     pub(crate) chain: u64,
 }
 
-/// How segments of one store are told from those of others, and their frames from the bytes of users.
+/// The ID by which segments of one store differ from those of others, and their frames from the bytes of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreId(pub(crate) [u8; 16]);
 
@@ -51,26 +51,26 @@ pub(crate) struct Cover {
 pub(crate) struct Head {
     pub(crate) store: StoreId,
     pub(crate) cover: Cover,
-    /// No record in the segment is older.
+    /// The revision before which no record in the segment is.
     pub(crate) next_revision: u64,
     /// The number of the first frame.
     pub(crate) sequence: u64,
-    /// Where the segment before this one ends. What it has behind that was never acknowledged.
+    /// The end of the segment before this one. The bytes behind it were never acknowledged.
     pub(crate) before: End,
-    /// Where this one ends, if it was rewritten.
+    /// The end of this one, if it was rewritten.
     pub(crate) sealed: End,
     /// All notes at its beginning; nothing in a rewritten one.
     pub(crate) notes: Notes,
 }
 
-/// Why a head cannot be used.
+/// The error of a head that cannot be used.
 #[derive(Debug)]
 pub(crate) enum BadHead {
     Damaged(String),
     Format(u32),
 }
 
-/// What stands before the contents of a frame.
+/// The fixed part of a frame, before its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub(crate) body: u32,
@@ -78,7 +78,7 @@ pub(crate) struct FrameHeader {
     /// The revision of the first record.
     pub(crate) revision: u64,
     pub(crate) records: u32,
-    /// How many bytes of notes come before the records.
+    /// The length in bytes of the notes, which come before the records.
     pub(crate) notes: u32,
     /// The checksum of the frame before.
     pub(crate) chain: u64,
@@ -169,7 +169,7 @@ impl Head {
         out
     }
 
-    /// How long the whole head is, by its first page.
+    /// Returns the length of the whole head, by its first page.
     pub(crate) fn len(page: &[u8]) -> Option<usize> {
         let len = u32::from_le_bytes(page.get(20..24)?.try_into().ok()?) as usize;
         (page.starts_with(&MAGIC) && len.is_multiple_of(PAGE) && len > 0 && len <= MAX_HEAD).then_some(len)
@@ -229,7 +229,7 @@ impl FrameHeader {
         })
     }
 
-    /// How many bytes the frame takes, its padding included.
+    /// Returns the length of the frame in bytes, its padding included.
     pub(crate) fn frame_len(&self) -> usize {
         (FRAME_HEADER + self.body as usize).next_multiple_of(ALIGN)
     }
@@ -310,7 +310,7 @@ fn put_note(out: &mut Vec<u8>, name: &[u8], value: Option<&Bytes>) {
     out.put_slice(value.map_or(&[], |value| value));
 }
 
-/// Changes notes as a frame, or a head, says; `None` when the bytes are no notes.
+/// Applies the changes of a frame, or a head, to notes; `None` when the bytes are no notes.
 pub(crate) fn read_notes(mut bytes: &[u8], notes: &mut Notes) -> Option<()> {
     for (name, value) in each_note(&mut bytes)? {
         match value {

@@ -1,5 +1,5 @@
-//! Rewriting segments without what is dead. A rewritten segment takes the place of one segment, or of several that follow
-//! each other, so that the order of the log stays the order of revisions.
+//! Rewriting segments without dead records. A rewritten segment takes the place of one segment, or of several that
+//! follow each other, so that the order of the log stays the order of revisions.
 //!
 //! A dead put may go at any time: the version that replaced it, or the deletion, is still there. A dead deletion may go
 //! only when nothing older can be left of its key: when no older segment has a dead put. Puts are marked as dead before
@@ -11,14 +11,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::format::{Cover, End, FrameBuilder, Head, LENGTH, Notes, PAGE, StoreId, damaged};
-use super::segment::{Bits, Place, Records, Segment};
+use super::segment::{Bits, RecordPosition, Records, Segment};
 use super::spares::Spare;
 use super::table::{Moving, Table};
 use super::{Inner, LogOptions, read_places};
 use crate::files::{LogFile, write_all};
 use crate::record;
 
-/// What is to be rewritten.
+/// The task of rewriting some segments.
 struct Job {
     store: StoreId,
     cover: Cover,
@@ -32,29 +32,29 @@ struct Job {
 /// A segment that is rewritten.
 struct Source {
     cover: Cover,
-    /// Among all segments.
+    /// Its index among all segments.
     place: usize,
     file: Arc<dyn LogFile>,
-    /// What was dead when it was decided what goes. All decisions are of one moment: with a later one a deletion might go
-    /// while a put before it, that died in between, was kept.
+    /// The records that were dead when it was decided which go. All decisions are of one moment: with a later one a
+    /// deletion might go while a put before it, that died in between, was kept.
     dead: Bits,
-    /// Dead deletions go as well.
+    /// True when dead deletions go as well.
     deletions_go: bool,
 }
 
-/// How much is copied between two syncs, and put into one frame. Writers have to wait for a sync of the same disk.
+/// The bytes copied between two syncs, and in one frame. Writers have to wait for a sync of the same disk.
 const CHUNK: u64 = 1 << 20;
 const FRAME: usize = 256 << 10;
-/// How fast bytes are copied when there is little to do; more with what is dead.
+/// The bytes per second that are copied when there is little to do; more when there are many dead ones.
 const PACE: u64 = 8 << 20;
-/// So many small segments are put together into one.
+/// The number of small segments above which two or more are put together.
 const MANY: usize = 8;
-/// On a full disk this is worth it.
+/// The dead bytes for which a segment is rewritten on a full disk.
 const LITTLE: u64 = 64 << 10;
-/// How many records are looked at, or marked as dead, before writers get a turn.
+/// The number of records that are looked at, or marked as dead, before writers get a turn.
 const TURN: usize = 4096;
 
-/// Rewrites what is most worth it. The answer says that something was done.
+/// Rewrites the segments for which it pays most. Returns true if something was done.
 pub(crate) fn step(inner: &Inner) -> bool {
     if inner.options.background && inner.trouble.waits() {
         return false;
@@ -65,7 +65,7 @@ pub(crate) fn step(inner: &Inner) -> bool {
     let full = inner.counters.full.load(Ordering::Relaxed);
     let job = Job::choose(&mut inner.table.write(), &inner.options, full);
     let Some(job) = job else {
-        // What could not be rewritten need not be any more.
+        // No segment needs to be rewritten any more, whatever failed before.
         inner.trouble.over();
         return false;
     };
@@ -239,8 +239,8 @@ impl Job {
 // === impl Source ===
 
 impl Source {
-    /// Where the next records are that are kept; `None` behind the last one.
-    fn kept(&self, inner: &Inner, next: &mut usize) -> Option<Vec<Place>> {
+    /// Returns the positions of the next records that are kept; `None` behind the last one.
+    fn kept(&self, inner: &Inner, next: &mut usize) -> Option<Vec<RecordPosition>> {
         let table = inner.table.read();
         let segment = &table.segments[self.place];
         let records = &segment.records;
@@ -262,7 +262,7 @@ fn install(inner: &Inner, mut segment: Segment) {
         let died = std::mem::take(&mut moving.died);
         let range = moving.range.clone();
         let few = died.len() <= TURN;
-        // Writers are not to wait for many.
+        // Writers must not wait for many.
         let waiting = few.then_some(table);
         for revision in died {
             if let Some(n) = segment.records.find(revision) {
@@ -277,7 +277,7 @@ fn install(inner: &Inner, mut segment: Segment) {
     }
 }
 
-/// The segment of which most can go, or the oldest one that keeps deletions of others from going.
+/// Returns the segment of which most can go, or the oldest one that keeps deletions of others from going.
 fn worst(sealed: &[Segment]) -> Option<usize> {
     let mut clean = true;
     let mut worst: Option<(usize, u64, u64)> = None;
@@ -337,11 +337,11 @@ fn widen(sealed: &[Segment], first: usize, capacity: u64) -> std::ops::Range<usi
 }
 
 /// Places that follow each other, so that they can be read at once.
-fn runs(places: &[Place]) -> impl Iterator<Item = &[Place]> {
+fn runs(places: &[RecordPosition]) -> impl Iterator<Item = &[RecordPosition]> {
     let mut rest = places;
     std::iter::from_fn(move || {
         let first = rest.first()?;
-        let followed = |pair: &[Place]| {
+        let followed = |pair: &[RecordPosition]| {
             pair[0].at + pair[0].room == pair[1].at && pair[1].at + pair[1].room - first.at <= FRAME as u64
         };
         let len = 1 + rest.windows(2).take_while(|pair| followed(pair)).count();
@@ -365,7 +365,7 @@ struct Output {
 // === impl Output ===
 
 impl Output {
-    fn copy(&mut self, source: &dyn LogFile, run: &[Place]) -> io::Result<()> {
+    fn copy(&mut self, source: &dyn LogFile, run: &[RecordPosition]) -> io::Result<()> {
         let records = read_places(source, run)?;
         let mut builder = FrameBuilder::new(&mut self.frame);
         for (place, bytes) in run.iter().zip(&records) {
@@ -387,7 +387,7 @@ impl Output {
     }
 }
 
-/// How fast a segment is rewritten.
+/// The pace at which a segment is rewritten.
 struct Pace {
     started: Instant,
     synced: u64,
@@ -396,7 +396,7 @@ struct Pace {
 // === impl Pace ===
 
 impl Pace {
-    /// Waits as long as there is time. False when the log is being closed.
+    /// Waits while there is time. Returns false if the log is being closed.
     fn keep(&mut self, inner: &Inner, output: &Output) -> io::Result<bool> {
         if output.end.at - self.synced < CHUNK {
             return Ok(true);

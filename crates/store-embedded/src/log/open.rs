@@ -1,5 +1,5 @@
-//! Reading what a directory has, without changing it: which files count, where the log ends, and whether anything is
-//! missing.
+//! Reads the log of a directory without changing it: chooses the files that count, and finds the log's end and anything
+//! that is missing.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -30,15 +30,15 @@ pub(crate) struct Found {
     pub(crate) next_generation: u64,
 }
 
-/// How the log ends.
+/// The end of the log.
 #[derive(Default)]
 pub(crate) struct Tail {
-    /// Whole frames that may not be durable, although they can be read: the process that wrote them never got as far as
-    /// noting that they were. Their contents and those of no other are kept here.
+    /// Whole frames that may not be durable, although they can be read: the process that wrote them did not get as far
+    /// as noting that they were. Only their contents are kept here.
     pub(crate) unconfirmed: Vec<(FrameHeader, Bytes)>,
     /// The number of the next frame behind all of them.
     pub(crate) sequence: u64,
-    /// There are bytes behind them, up to here: a frame that was never finished.
+    /// The end of bytes behind them, if any: a frame that was never finished.
     pub(crate) torn: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
     if let Some(stranger) = heads.iter().find(|head| head.store != store) {
         return Err(damaged(format!("{} belongs to another store", stranger.cover.name())));
     }
-    // Where a segment ends is said by the one behind it, unless it was rewritten.
+    // The head of the next segment says where a segment ends, unless it was rewritten.
     for n in 0..segments.len() - 1 {
         let end = if heads[n].cover.generation == 0 { heads[n + 1].before } else { heads[n].sealed };
         segments[n].end = end;
@@ -84,7 +84,7 @@ pub(crate) fn open(files: &dyn Files) -> io::Result<Option<Found>> {
     Ok(Some(Found { store, segments, acknowledged, notes, tail, superseded, next_generation }))
 }
 
-/// Which files count: those of later generations stand for what they cover. Together they cover everything.
+/// Chooses the files that count: those of later generations replace what they cover. Together they cover everything.
 fn choose(mut covers: Vec<Cover>) -> io::Result<(Vec<Cover>, Vec<Cover>)> {
     covers.sort_by_key(|cover| std::cmp::Reverse(cover.generation));
     let (mut chosen, mut superseded) = (Vec::<Cover>::new(), Vec::new());
@@ -144,7 +144,7 @@ pub(crate) fn read_head(files: &dyn Files, cover: Cover) -> io::Result<(Head, Se
 #[error("the log has format {0}")]
 pub(crate) struct UnknownFormat(pub(crate) u32);
 
-/// Reads the last segment as far as it was acknowledged, and keeps what comes behind.
+/// Reads the last segment up to its acknowledged end, and keeps the frames behind it.
 fn find_end(store: StoreId, segments: &mut [Segment], known: Acknowledged, notes: &mut Notes) -> io::Result<Tail> {
     let Some(segment) = segments.last_mut() else { return Ok(Tail::default()) };
     let mut walk = Walk::new(store, segment, segment.file.size()?);
@@ -250,10 +250,10 @@ pub(crate) enum Step {
     Broken(String),
 }
 
-/// What comes behind the last whole frame.
+/// The bytes behind the last whole frame.
 enum Rest {
     Empty,
-    /// Something, up to this place.
+    /// Other bytes, up to this position.
     Torn(u64),
     Frame(u64),
 }
@@ -268,7 +268,7 @@ impl Walk {
         walk
     }
 
-    /// Through a file of which nothing else is known.
+    /// A walk through a file of which nothing else is known.
     pub(crate) fn over(store: StoreId, cover: Cover, file: Arc<dyn LogFile>, begin: u64, limit: u64) -> Self {
         Self { store, cover, file, at: begin, chain: 0, sequence: 0, limit, buffer: Bytes::new(), buffer_at: 0 }
     }
@@ -356,7 +356,7 @@ impl Walk {
 mod tests {
     use super::*;
 
-    /// Files as a start may find them when what they stand for could not be removed yet: first, last and generation.
+    /// Files as a start may find them when the replaced ones could not be removed yet: first, last and generation.
     #[test]
     fn later_generations_stand_for_what_they_cover() {
         type Names = &'static [(u64, u64, u64)];

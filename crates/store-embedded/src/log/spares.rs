@@ -1,5 +1,5 @@
-//! Files that are made ahead: room for the next segment and for one that is rewritten, taken from the file system before
-//! it is needed. While both can be had the store takes anything; otherwise only what gives room back.
+//! Files that are made ahead: room for the next segment and for one that is rewritten, taken from the file system
+//! before it is needed. While both can be had the store takes all writes; otherwise only those that free room.
 
 use std::io;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::files::{Files, LogFile, is_full};
 pub(crate) struct Spares {
     ready: Mutex<Vec<Spare>>,
     made: AtomicU64,
-    /// Of making them, other than that the disk is full.
+    /// Failures of making them, other than a full disk.
     trouble: BackgroundFailure,
 }
 
-/// A file with nothing in it that counts.
+/// A file without contents.
 pub(crate) struct Spare {
     pub(crate) name: String,
     pub(crate) file: Arc<dyn LogFile>,
@@ -38,7 +38,7 @@ impl Default for Spares {
 }
 
 impl Spares {
-    /// Takes one, or makes one now, which is small, as somebody waits for it: on a full disk one without any room, that
+    /// Takes one, or makes a small one now, since somebody waits for it: on a full disk one without any room, that
     /// grows as far as it can.
     pub(crate) fn take(&self, inner: &Inner) -> io::Result<Spare> {
         if let Some(spare) = self.ready.lock().pop() {
@@ -50,7 +50,7 @@ impl Spares {
         }
     }
 
-    /// Sees to it that there are enough, and notes whether that can be done.
+    /// Makes as many as are wanted, and notes whether that can be done.
     pub(crate) fn fill(&self, inner: &Inner) {
         let full = &inner.counters.full;
         while self.ready.lock().len() < WANTED {
@@ -74,7 +74,7 @@ impl Spares {
         }
     }
 
-    /// While a segment is rewritten: whoever writes is not to make the next one.
+    /// Makes the next segment while another is rewritten, so that writers need not.
     pub(crate) fn top_up(&self, inner: &Inner) {
         if !self.ready.lock().is_empty() || inner.counters.full.load(Ordering::Relaxed) {
             return;

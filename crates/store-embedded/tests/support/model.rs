@@ -1,4 +1,4 @@
-//! What a store should hold, kept in the plainest way: every state it ever had.
+//! The expected contents of a store, kept in the plainest way: every state it ever had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -40,7 +40,7 @@ impl Model {
         &self.states[revision as usize - 1]
     }
 
-    /// Carries out a transaction; what the store must answer.
+    /// Carries out a transaction; returns the store's expected answer.
     pub(crate) fn txn(&mut self, txn: &Txn) -> Result<TxnResponse, StoreError> {
         let current = self.live().get(&txn.key).cloned();
         let met = match txn.expect {
@@ -106,7 +106,7 @@ impl Model {
         events
     }
 
-    /// Compares all that can be seen of a store with what it should hold.
+    /// Compares all that a store shows with the model.
     pub(crate) async fn check(&self, store: &dyn Store, context: &str) {
         assert_eq!(store.current_revision().await.expect("a revision").0, self.revision(), "{context}: revision");
         assert_eq!(store.compacted_revision().await.expect("a revision").0, self.compacted, "{context}: compaction");

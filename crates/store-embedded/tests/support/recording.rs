@@ -1,4 +1,4 @@
-//! What a real process asked of the file system, and what a power cut at any point of that could have left.
+//! The file system calls of a real process, and the files that a power cut at any point of them could have left.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -11,7 +11,7 @@ use super::seccomp;
 use super::work::Rng;
 
 const SCRIPT: &str = include_str!("recorder.py");
-/// What reaches the disk of a write that was not synced does so in pieces of this size.
+/// The size of the pieces in which an unsynced write reaches the disk.
 const PAGE: usize = 4096;
 
 /// The calls of a process in the order in which they were made.
@@ -58,7 +58,7 @@ enum What {
 // === impl Recording ===
 
 impl Recording {
-    /// True when processes can be recorded here. Says so when not: the test does without.
+    /// Returns true if processes can be recorded here, and prints so if not: the test does without.
     pub(crate) fn available() -> bool {
         static AVAILABLE: OnceLock<bool> = OnceLock::new();
         seccomp::available(&AVAILABLE, SCRIPT, &["/dev/null", "/"], "nothing can be recorded")
@@ -77,7 +77,7 @@ impl Recording {
         recorded
     }
 
-    /// Reads what a recorder wrote; an entry that is not whole ends it.
+    /// Reads the file of a recorder up to the first entry that is not whole.
     pub(crate) fn read(record: &Path) -> Self {
         let bytes = std::fs::read(record).expect("a record");
         let (mut calls, mut rest) = (Vec::new(), &bytes[..]);
@@ -96,7 +96,7 @@ impl Recording {
         self.calls.len()
     }
 
-    /// The lines that the process had said before a call.
+    /// The lines that the process had printed before a call.
     pub(crate) fn said(&self, before: usize) -> impl Iterator<Item = &str> {
         self.calls[..before].iter().filter_map(|call| match &call.what {
             What::Say(text) => Some(text.as_str()),
@@ -104,8 +104,8 @@ impl Recording {
         })
     }
 
-    /// Fills an empty directory with what a power cut before a call could have left: all that was synced, and of the rest
-    /// what chance has it.
+    /// Fills an empty directory with files that a power cut before a call could have left: all synced changes, and a
+    /// random part of the others.
     pub(crate) fn cut(&self, before: usize, rng: &mut Rng, dir: &Path) {
         let calls = &self.calls[..before];
         // A sync has done its work when its thread goes on.
@@ -180,9 +180,9 @@ impl Entry {
 #[derive(Default)]
 struct Names {
     changes: Vec<Change>,
-    /// How many changes a power cut does not undo.
+    /// The number of changes that a power cut does not undo.
     durable: usize,
-    /// Which file a creation made, by the place of the creation.
+    /// The file that a creation made, by the index of the creation.
     made: HashMap<usize, u64>,
 }
 
@@ -227,7 +227,7 @@ impl Names {
     }
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Default)]
 struct Contents {
     /// Ranges that were written, the newest last.
@@ -258,7 +258,7 @@ impl Contents {
             Pending::Size(to, at_least) => {
                 self.size = if at_least { self.size.max(to) } else { to };
                 if !at_least {
-                    // What was cut off is gone, also when the file grows again.
+                    // The bytes that were cut off are gone, also when the file grows again.
                     self.written.retain_mut(|(at, bytes)| {
                         bytes.truncate(usize::try_from(to.saturating_sub(*at)).unwrap_or(usize::MAX));
                         !bytes.is_empty()
@@ -268,7 +268,7 @@ impl Contents {
         }
     }
 
-    /// With some of what was not synced, page by page.
+    /// With some of the unsynced bytes, page by page.
     fn cut(&self, rng: &mut Rng) -> Self {
         let mut left = Self { pending: Vec::new(), ..self.clone() };
         let everything = rng.below(4);

@@ -1,4 +1,4 @@
-//! Files in memory that survive their users. What was not synced is lost, page by page and name by name, when the power
+//! Files in memory that survive their users. Unsynced changes are lost, page by page and name by name, when the power
 //! goes; and any single operation can be made to fail.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,7 +27,7 @@ struct Inner {
     operations: u64,
     plan: Option<(u64, Fault)>,
     dead: bool,
-    /// How many bytes all files may have.
+    /// The maximum bytes of all files.
     space: Option<u64>,
     /// Files of the log get no names.
     renames_fail: bool,
@@ -51,7 +51,7 @@ struct File {
     dirty: BTreeSet<usize>,
 }
 
-/// What happens at the chosen operation.
+/// The fault of the chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It is refused with this error number, once.
@@ -60,11 +60,11 @@ pub(crate) enum Fault {
     RefusedFromNowOn(i32),
     /// A write is done in part and refused.
     Short,
-    /// A sync fails, and what it should have made durable never will be, although it can be read.
+    /// A sync fails, and its bytes never will be durable, although they can be read.
     Dropped,
     /// Power goes before it; nothing answers any more.
     CutBefore,
-    /// Power goes after it, before anybody is told.
+    /// Power goes after it, before anybody gets an answer.
     CutAfter,
 }
 
@@ -72,7 +72,7 @@ pub(crate) const EIO: i32 = 5;
 pub(crate) const EMFILE: i32 = 24;
 pub(crate) const ENOSPC: i32 = 28;
 
-/// What of the unsynced is there after a restart.
+/// The unsynced changes that are there after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survives {
     /// The process was killed, the machine lives on.
@@ -106,7 +106,7 @@ impl SimFiles {
         self.inner.lock().space = space;
     }
 
-    /// A segment of which a write or a sync had failed when it was written to.
+    /// Returns a segment that was written to after one of its writes or syncs had failed.
     pub(crate) fn written_after_failure(&self) -> Option<String> {
         self.inner.lock().written_after_failure.clone()
     }
@@ -123,7 +123,7 @@ impl SimFiles {
         self.inner.lock().names.keys().cloned().collect()
     }
 
-    /// What the next process finds.
+    /// Returns the files as the next process finds them.
     pub(crate) fn restarted(&self, survives: Survives) -> Self {
         let mut inner = self.inner.lock().clone();
         (inner.operations, inner.plan, inner.dead) = (0, None, false);
@@ -221,7 +221,7 @@ impl Files for SimFiles {
     fn sync_dir(&self) -> io::Result<()> {
         let mut inner = self.inner.lock();
         let fault = inner.begin()?;
-        // File systems keep names in a journal, which does not forget what it could not write.
+        // File systems keep names in a journal, which does not forget changes that it could not write.
         if fault != Some(Fault::Dropped) {
             for change in std::mem::take(&mut inner.changes) {
                 change.apply(&mut inner.durable_names);
@@ -316,7 +316,7 @@ impl LogFile for Handle {
 // === impl Inner ===
 
 impl Inner {
-    /// Says what goes wrong with this operation, if it takes place at all.
+    /// Returns the fault of this operation, or fails if it does not take place at all.
     fn begin(&mut self) -> io::Result<Option<Fault>> {
         self.alive()?;
         let number = self.operations;
@@ -394,7 +394,7 @@ impl Change {
 
 impl File {
     fn lose_power(&mut self, coin: &mut impl FnMut() -> bool) {
-        // How long a file is, is written apart from its pages.
+        // The length of a file is written apart from its pages.
         if coin() {
             self.durable.resize(self.now.len(), 0);
         }

@@ -1,4 +1,4 @@
-//! A process that writes to a store and says what it does, and what must hold of the store after its end.
+//! A process that writes to a store and reports its work, and checks of the store after its end.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use binnacle_store::{Expect, KeyValue, LeaseId, Op, Revision, Store, Txn, TxnResponse, prefix_range};
-use binnacle_store_embedded::{EmbeddedStore, Options};
+use binnacle_store_embedded::{EmbeddedOptions, EmbeddedStore};
 use bytes::Bytes;
 
 use super::model::list;
@@ -18,7 +18,7 @@ const DIR: &str = "BINNACLE_KILL_DIR";
 const CLIENTS: usize = 8;
 const KEYS: u64 = 5;
 
-/// True in the process that is to be ended: it has no tests to run.
+/// Returns true in the process that will be killed: it has no tests to run.
 pub(crate) fn is_running() -> bool {
     std::env::var(DIR).is_ok()
 }
@@ -36,7 +36,7 @@ pub(crate) fn run() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let store = Arc::new(EmbeddedStore::open(Options::new(dir)).expect("the store opens"));
+        let store = Arc::new(EmbeddedStore::open(EmbeddedOptions::new(dir)).expect("the store opens"));
         say("open");
         // Numbers go on from where the last process was, so that every value is written once.
         let start = store.current_revision().await.expect("a revision").0 * 1000;
@@ -102,7 +102,7 @@ async fn compact(store: Arc<EmbeddedStore>) {
     }
 }
 
-/// What the victims said, over all rounds.
+/// The reports of the victims, over all rounds.
 #[derive(Default)]
 pub(crate) struct Told {
     /// By key: the newest acknowledged number and revision; `None` in place of the number when it was deleted.
@@ -174,7 +174,7 @@ impl Told {
         }
         self.check_history(store, compacted, context).await;
         self.check_groups(store, context).await;
-        // What was under way is decided now.
+        // The writes that were under way are decided now.
         for (key, kv) in live {
             self.keys.insert(key, (Some(number_of(&kv)), kv.mod_revision.0));
         }

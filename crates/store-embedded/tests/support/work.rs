@@ -1,4 +1,4 @@
-//! Random work: what to do next, decided by a seed and by what the model holds.
+//! Random work, decided by a seed and by the contents of the model.
 
 use binnacle_store::{Expect, LeaseId, Op, Revision, Store, StoreError, Txn, TxnResponse};
 use bytes::Bytes;
@@ -108,13 +108,13 @@ impl Work {
         Ok(())
     }
 
-    /// What the model would hold had this been done, answer or not.
+    /// Changes the model as this work would, answer or not.
     pub(crate) fn apply(&self, model: &mut Model) {
         match self {
             Self::Txn(txn) => drop(model.txn(txn)),
             Self::Compact(revision) => model.compacted = *revision,
             Self::Revoke(lease) => drop(model.revoke(*lease)),
-            // Which lease it was nobody was told, and no key can belong to it.
+            // Nobody was told which lease it was, and no key can belong to it.
             Self::Grant => {}
         }
     }

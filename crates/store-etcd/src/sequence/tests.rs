@@ -1,4 +1,4 @@
-//! Flights over an etcd that shuffles, forgets and repeats itself.
+//! Sequences on a simulated etcd that reorders, loses and repeats requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use tokio::time::sleep;
 
 use super::flight::{Attempt, Carrier, Flight, Write};
 
-/// An etcd with a counter.
+/// The keys of a simulated etcd, and a counter.
 #[derive(Default)]
 struct Keys {
     values: HashMap<Bytes, Op>,
-    /// What was carried out, in this order; the counter is one above their number.
+    /// The writes in the order in which they were carried out; the counter is one more than their number.
     done: Vec<(Bytes, Op)>,
 }
 
 #[derive(Clone, Copy)]
 struct Faults {
-    /// How long a request may take, in milliseconds.
+    /// The longest delay of a request, in milliseconds.
     late: u64,
-    /// Of a hundred requests, how many never arrive.
+    /// The number of requests in a hundred that never arrive.
     lost: u64,
-    /// Of a hundred requests, to how many there is no answer.
+    /// The number of requests in a hundred without an answer.
     unanswered: u64,
-    /// Of a hundred requests without an answer, how many arrive once more, much later.
+    /// The number of requests without an answer, in a hundred, that arrive once more, much later.
     repeated: u64,
 }
 
@@ -136,7 +136,7 @@ impl Carrier for Shuffler {
     fn turn_elsewhere(&mut self) {}
 }
 
-/// Keys that come again after some time, or soon.
+/// Returns a write of a key that later writes use again.
 fn put(n: usize) -> Write {
     let op = match n % 5 {
         3 => Op::Delete,
@@ -225,7 +225,7 @@ async fn patience_ends() {
         let (shuffler, _) = Shuffler::new(faults, 1);
         let mut flight = Flight::new(shuffler, Revision(1), Duration::from_secs(5));
         flight.add(put(0)).await.expect("there is room");
-        // Without an answer to anything it is not known that it was carried out.
+        // Without any answer, the writes are not known to be carried out.
         let error = flight.flush().await.expect_err("nothing is answered");
         assert!(matches!(&error, StoreError::Unavailable(reason) if reason == want), "{error}");
     }

@@ -1,4 +1,4 @@
-//! An embedded store read through its socket tells what it tells itself.
+//! An embedded store, read through its socket, returns the same as directly.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ async fn put(store: &dyn Store, key: &str, value: usize) {
     write(store, key, Op::Put { value: Bytes::from(value.to_string()), lease: None }).await;
 }
 
-/// All events up to what the store has at this moment.
+/// Returns all events up to the store's present revision.
 async fn events(watch: &mut Watch) -> Vec<Event> {
     let last = watch.control.barrier().await.expect("a barrier").last_event;
     let mut events: Vec<Event> = Vec::new();
@@ -94,7 +94,7 @@ async fn reads_are_the_same() {
     assert!(matches!(far.lease_remaining(lease).await, Err(StoreError::LeaseNotFound)));
     let old = RangeRequest { range: prefix_range(b"/k/"), revision: Some(Revision(5)), limit: 0, count_only: false };
     assert!(matches!(far.range(old).await, Err(StoreError::Compacted { compacted: Revision(10) })));
-    // Nobody writes through it.
+    // Writes are refused.
     let txn = Txn { key: Bytes::from_static(b"/k/1"), expect: Expect::Anything, op: Op::Delete };
     assert!(matches!(far.txn(txn).await, Err(StoreError::Unavailable(_))));
     assert!(far.compact(Revision(20)).await.is_err());

@@ -43,7 +43,7 @@ pub async fn reads_at_revisions(store: Arc<dyn Store>) {
     assert!(matches!(store.get(bytes("/h/a"), Some(future)).await, Err(StoreError::FutureRevision { .. })));
 }
 
-/// Reads before a compaction fail, those from it on see what they saw.
+/// Reads before a compaction fail, those from it on return the same as before.
 pub async fn compaction_forgets(store: Arc<dyn Store>) {
     assert_eq!(store.compacted_revision().await.expect("a revision"), Revision(0));
     let one = put(&*store, "/h/a", "1").await;
@@ -85,7 +85,7 @@ pub async fn compaction_is_refused_where_it_makes_no_sense(store: Arc<dyn Store>
     }
 }
 
-/// The compactor forgets what was history one turn ago, and no more. Its owner is told, and so is that of another.
+/// The compactor forgets the history before the previous turn, and no more. Every server's compactor reports it.
 pub async fn compactor_follows_at_a_distance(store: Arc<dyn Store>) {
     let told: [Arc<AtomicU64>; 2] = Default::default();
     let _compactors = told.clone().map(|told| {

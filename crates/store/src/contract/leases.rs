@@ -33,7 +33,7 @@ pub async fn revoking_deletes_the_keys(store: Arc<dyn Store>) {
     assert!(matches!(store.revoke_lease(lease).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// When its time is over, a lease ends by itself.
+/// A lease expires by itself at the end of its time.
 pub async fn expiry_deletes_the_keys(store: Arc<dyn Store>) {
     let short = store.grant_lease(1).await.expect("a lease");
     let long = store.grant_lease(3600).await.expect("a lease");
@@ -60,7 +60,7 @@ pub async fn unknown_leases(store: Arc<dyn Store>) {
     assert!(matches!(store.revoke_lease(LeaseId(4711)).await, Err(StoreError::LeaseNotFound)));
 }
 
-/// A lease tells how long it has left, until it is gone.
+/// A lease has a remaining time, until it is gone.
 pub async fn what_is_left_of_a_lease(store: Arc<dyn Store>) {
     let lease = store.grant_lease(3600).await.expect("a lease");
     let left = store.lease_remaining(lease).await.expect("what is left");
@@ -90,7 +90,7 @@ pub async fn a_key_changes_its_lease(store: Arc<dyn Store>) {
     assert_eq!(get(&*store, "/l/moved").await, None);
 }
 
-/// Whoever puts a key while its lease ends either comes too late or loses it.
+/// A put while the lease of the key ends either comes too late or is undone by it.
 pub async fn puts_race_with_the_end_of_their_lease(store: Arc<dyn Store>) {
     for round in 0..20 {
         let lease = store.grant_lease(3600).await.expect("a lease");

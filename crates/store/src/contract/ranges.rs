@@ -36,7 +36,7 @@ pub async fn order_and_bounds(store: Arc<dyn Store>) {
     assert_eq!(keys(&*store, bytes("/r/a")..bytes("/r/b")).await, ["/r/a", "/r/a0"]);
 }
 
-/// `more` says that some were left out.
+/// `more` is true when keys were left out.
 pub async fn limits(store: Arc<dyn Store>) {
     for n in 0..10 {
         put(&*store, &format!("/r/{n}"), "x").await;

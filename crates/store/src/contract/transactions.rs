@@ -20,7 +20,7 @@ pub async fn revisions_count_up(store: Arc<dyn Store>) {
     assert_eq!(revision, Revision(start.0 + 5));
 }
 
-/// When a key came into being and when it was last written.
+/// A key has the revisions of its creation and of its last write.
 pub async fn revisions_of_a_key(store: Arc<dyn Store>) {
     let created = put(&*store, "/t/a", "1").await;
     let updated = put(&*store, "/t/a", "2").await;
@@ -64,7 +64,7 @@ pub async fn expectations(store: Arc<dyn Store>) {
     done(put_if(&*store, "/t/a", Expect::Absent, "3").await);
 }
 
-/// Deleting what is not there changes nothing, not even the revision.
+/// Deleting an absent key changes nothing, not even the revision.
 pub async fn deleting_what_is_absent(store: Arc<dyn Store>) {
     let before = put(&*store, "/t/a", "1").await;
     for expect in [Expect::Anything, Expect::Absent] {
@@ -130,7 +130,7 @@ pub async fn many_writers_on_one_counter(store: Arc<dyn Store>) {
     assert_eq!(text(&counter.value), (WRITERS * INCREMENTS).to_string());
 }
 
-/// Of those who create the same key, one does, and the others see what it wrote.
+/// Of several creates of one key one succeeds, and the others see its value.
 pub async fn concurrent_creates_have_one_winner(store: Arc<dyn Store>) {
     for round in 0..20 {
         let key = format!("/t/{round}");

@@ -1,4 +1,4 @@
-//! Hearing of changes: all of them, in order, once.
+//! Watches deliver all changes, in order, once.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ async fn now(store: &Arc<dyn Store>) -> Revision {
     store.current_revision().await.expect("a revision")
 }
 
-/// What happened and what was there before.
+/// Events have the key, the revision, the value and the previous value.
 pub async fn events_with_previous_values(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
@@ -30,7 +30,7 @@ pub async fn events_with_previous_values(store: Arc<dyn Store>) {
     assert_eq!(reader.take(4).await, expected);
 }
 
-/// From after a revision on: past first, then what comes.
+/// A watch from an older revision delivers the past first, then new changes.
 pub async fn from_an_older_revision(store: Arc<dyn Store>) {
     let mut revisions = Vec::new();
     for n in 0..5 {
@@ -43,7 +43,7 @@ pub async fn from_an_older_revision(store: Arc<dyn Store>) {
     assert_eq!(reader.take(4).await, expected);
 }
 
-/// Nothing of other keys, whatever their neighbourhood.
+/// A watch delivers no changes of other keys, however similar.
 pub async fn only_the_range(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut inner = Reader::open(&store, "/w/a/", start).await;
@@ -83,7 +83,7 @@ pub async fn compacted_history(store: Arc<dyn Store>) {
     assert_eq!(reader.take(1).await, [format!("put /w/a 6@{} was 5@{}", last.0, compacted.0)]);
 }
 
-/// Who has read up to a barrier knows of every write that was acknowledged before it was asked for.
+/// A watcher that has read up to a barrier knows of every write that was acknowledged before it was asked for.
 pub async fn barrier_covers_what_was_acknowledged(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", start).await;
@@ -147,7 +147,7 @@ pub async fn order_under_load(store: Arc<dyn Store>) {
     }
 }
 
-/// A watcher that does not read delays nobody and gets everything when it does.
+/// A watcher that does not read delays nobody and gets everything later.
 pub async fn a_slow_reader_misses_nothing(store: Arc<dyn Store>) {
     const WRITES: u64 = 2000;
     let start = now(&store).await;
@@ -176,7 +176,7 @@ pub async fn a_slow_reader_misses_nothing(store: Arc<dyn Store>) {
     }
 }
 
-/// A watch may wait for what is yet to come.
+/// A watch may begin at a future revision.
 pub async fn from_a_future_revision(store: Arc<dyn Store>) {
     let start = now(&store).await;
     let mut reader = Reader::open(&store, "/w/", Revision(start.0 + 2)).await;

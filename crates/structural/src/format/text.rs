@@ -7,7 +7,7 @@ pub(super) fn request_uri(text: &str) -> bool {
     if text.is_empty() || text.bytes().any(|b| b < 0x20 || b == 0x7f) {
         return false;
     }
-    // A fragment is not looked for: it is part of what stands before it, which cannot be a host.
+    // A fragment is not split off: it stays part of the text before it, which cannot be a host.
     let before_query = text.split('?').next().unwrap_or_default();
     let authority = before_query.split_once("//").filter(|(scheme, _)| !scheme.contains('/')).map(|(_, rest)| rest);
     if authority.is_some_and(|rest| rest.split('/').next().unwrap_or_default().contains('#')) {
@@ -178,7 +178,7 @@ pub(super) fn isbn13(text: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// The numbers of known issuers whose last digit is right; what is no digit may stand between.
+/// The numbers of known issuers whose last digit is right; other characters may stand between the digits.
 pub(super) fn credit_card(text: &str) -> bool {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_digit).map(|b| b - b'0').collect();
     let starts = |prefixes: &[&[u8]]| prefixes.iter().any(|prefix| digits.starts_with(prefix));
@@ -261,7 +261,7 @@ pub(super) fn date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// A date, a `t` and a time of day with a zone. What stands before the fraction can be any character.
+/// A date, a `t` and a time of day with a zone. The separator before the fraction can be any character.
 pub(super) fn date_time(text: &str) -> bool {
     let text = text.to_lowercase();
     let mut parts = text.split('t');

@@ -51,7 +51,7 @@ fn objects_are_read() {
         error.to_string(),
         "json: cannot unmarshal array into Go struct field ObjectMeta.labels of type map[string]string"
     );
-    // What is stored must be readable.
+    // Objects of the store must be readable.
     resource.read(&mut bad, Reading { from_store: true, ..Reading::default() }).unwrap();
     assert_eq!(bad, value!({"metadata": {"name": "n", "generation": 1i64}, "template": {}}));
 }
@@ -146,7 +146,7 @@ fn defaults_fit_their_schemas() {
     assert!(defaults::has_unpruned(&unpruned, &meta));
 }
 
-/// What is put into objects is what could stand there: also within metadata of embedded resources, which no schema lists.
+/// Defaults are pruned as objects are: also within metadata of embedded resources, which no schema lists.
 #[test]
 fn defaults_are_pruned() {
     let meta = object_meta();

@@ -1,4 +1,4 @@
-//! Rules made ready to be evaluated, with what they can cost at most.
+//! Rules compiled for evaluation, with their largest possible costs.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,7 +45,7 @@ pub struct Compiled {
     pub field_path: String,
 }
 
-/// An expression that says what is wrong.
+/// An expression that makes an error message.
 #[derive(Debug)]
 pub struct MessageExpression {
     pub program: Program,
@@ -66,7 +66,7 @@ impl Rules {
         if decl_type(schema, is_root).is_some() {
             return Some(Self { root: Node::new(schema, is_root)? });
         }
-        // Rules for values of no type cannot be run, which is told of each value; those below are not looked at.
+        // Rules for values of no type cannot be run, which is reported for each value; those below are not run either.
         let node = Node {
             schema: schema.clone(),
             ty: None,
@@ -104,8 +104,8 @@ impl Node {
     }
 }
 
-/// Compiles the rules of one schema, without those below. `version` says for an expression, which may be one that makes
-/// a message, what it can use.
+/// Compiles the rules of one schema, without those below. `version` is the library version of an expression; its flag
+/// is true for one that makes a message.
 pub fn compile(schema: &Structural, ty: &DeclType, version: &dyn Fn(&str, bool) -> Version) -> Vec<Compiled> {
     let begun = Instant::now();
     let mut environments = Environments { ty, made: Vec::new() };

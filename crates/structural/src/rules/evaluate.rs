@@ -11,7 +11,7 @@ use crate::correlation::{Correlated, MapList};
 use crate::metrics;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Kind, Rule};
+use crate::structural::{Rule, SchemaType};
 
 /// The cost that all rules for one object may have together.
 pub const RUNTIME_BUDGET: i64 = 10_000_000;
@@ -23,14 +23,15 @@ const MAX_MESSAGE: usize = 5 * 1024;
 #[derive(Debug, Default)]
 pub struct Judgement {
     pub errors: FieldErrors,
-    /// Errors that a change is forgiven, because what is wrong was there before.
+    /// Errors that do not refuse a change, because they were there before.
     pub warnings: Vec<String>,
 }
 
 impl Rules {
-    /// Judges an object. `old` is what it takes the place of; `change` is given where what did not change passes.
+    /// Evaluates the rules for an object. `old` is the object that it replaces; `change` is given where unchanged
+    /// values pass.
     ///
-    /// Returns what is left of the budget, less than nothing where it did not suffice.
+    /// Returns the rest of the budget, negative where it did not suffice.
     pub fn evaluate(
         &self,
         new: &Value,
@@ -42,7 +43,7 @@ impl Rules {
     ) -> i64 {
         let begun = Instant::now();
         let mut run = Run { base, budget, judgement };
-        // Running out of budget is told by the budget.
+        // A negative budget reports that it ran out.
         let _ = run.node(&self.root, new, old, Ratchet { current: change, nearest: None }, &Path::Root);
         let left = run.budget;
         metrics::evaluated(begun.elapsed());
@@ -200,7 +201,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tells that a rule does not hold.
+    /// Reports that a rule does not hold.
     #[expect(clippy::too_many_arguments, reason = "all of them are of the one rule")]
     fn refuse(
         &mut self,
@@ -229,7 +230,7 @@ impl Run<'_> {
             true => format!("failed rule: {}", named(rule)),
             false => rule.message.trim().to_owned(),
         });
-        let structured = matches!(node.schema.kind, Some(Kind::Object | Kind::Array));
+        let structured = matches!(node.schema.kind, Some(SchemaType::Object | SchemaType::Array));
         let error = match rule.reason.as_str() {
             "FieldValueForbidden" => FieldError::forbidden(&at, detail),
             "FieldValueRequired" => FieldError::required(&at, detail),

@@ -1,4 +1,4 @@
-//! Numbers and their bounds. Bounds are floats; whole numbers are compared with what Go makes of them as integers.
+//! Numbers and their bounds. Bounds are floats; whole numbers are compared with the integers that Go makes of them.
 
 use binnacle_cel::go_double;
 use binnacle_meta::ErrorValue;
@@ -8,7 +8,7 @@ use super::{Check, Outcome, Types};
 use crate::format::Format;
 use crate::path::Path;
 use crate::shown::shown;
-use crate::structural::{Kind, Structural, Values};
+use crate::structural::{SchemaType, Structural, Values};
 
 /// The largest whole number up to which all are floats.
 const MAX_SAFE: f64 = 9_007_199_254_740_991.0;
@@ -65,8 +65,8 @@ impl Check<'_> {
         outcome: &mut Outcome,
     ) {
         let kind = match self.types(schema) {
-            Types::One(Kind::Integer) => "integer",
-            Types::One(Kind::Number) => "number",
+            Types::One(SchemaType::Integer) => "integer",
+            Types::One(SchemaType::Number) => "number",
             _ => "",
         };
         let format = format.map(Format::as_str).filter(|format| match kind {

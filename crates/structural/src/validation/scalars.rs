@@ -8,7 +8,7 @@ use crate::path::Path;
 use crate::structural::{Size, Values};
 
 impl Check<'_> {
-    /// Only the first thing that is wrong with a text is told.
+    /// Only the first error of a text is reported.
     pub(super) fn text(&self, text: &str, values: Option<&Values>, path: &Path<'_>, outcome: &mut Outcome) {
         let Some(values) = values else { return };
         let length = || text.chars().count() as i64;
@@ -59,7 +59,7 @@ pub(super) fn is_listed(value: &Value, known: &Value) -> bool {
     }
 }
 
-/// A value as a list of what is supported shows it.
+/// A value as a list of supported values shows it.
 pub(super) fn listed(value: &Value) -> String {
     match value {
         Value::Str(text) => text.to_string(),

@@ -84,7 +84,7 @@ fn numbers() {
         value!(3_000_000_000i64),
         &["<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in x"],
     );
-    // A bound that is no integer is said to be none, whatever the value.
+    // A bound that is not an integer is reported, whatever the value.
     check(
         value!({"type": "integer", "maximum": 1.5}),
         value!(1i64),
@@ -191,7 +191,7 @@ fn alternatives() {
         value!("a"),
         &["<nil>: Invalid value: \"\": \"x\" must not validate the schema (not)"],
     );
-    // Of two that fail, the one that fits better is told.
+    // Of two that fail, the one that fits better is reported.
     check(
         value!({"type": "object", "anyOf": [
             {"required": ["z"]},

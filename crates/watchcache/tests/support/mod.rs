@@ -28,7 +28,7 @@ pub(crate) const PANIC: &str = "panic";
 /// Values look like `app=web,tier=back|node-1,Running|anything`.
 pub(crate) struct Things {
     fields: Vec<Text>,
-    /// How often an object was looked at.
+    /// The number of times that an object was indexed.
     pub(crate) indexed: AtomicUsize,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn soon() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-/// The key of a thing; what begins with a slash is a key of something else.
+/// The key of a thing; a path that begins with a slash is a key of something else.
 pub(crate) fn key(path: &str) -> Bytes {
     if path.starts_with('/') { path.to_owned().into() } else { format!("{PREFIX}{path}").into() }
 }
@@ -88,7 +88,7 @@ pub(crate) fn interest(namespace: &str, labels: &str, fields: &str) -> Interest 
     }
 }
 
-/// What a list of this interest holds: path, revision and value of each object.
+/// The content of a list: path, revision and value of each object.
 pub(crate) type Listing = BTreeMap<String, (u64, String)>;
 
 pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listing) {
@@ -101,7 +101,7 @@ pub(crate) async fn list(cache: &Cache, interest: Interest) -> (Revision, Listin
     (snapshot.revision(), listing.collect())
 }
 
-/// One item of a watch in words: what, which object, at which revision, showing which value.
+/// One item of a watch in words: its type, object, revision and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) change: Change,
@@ -125,7 +125,7 @@ pub(crate) async fn read_until(watcher: &mut Watcher, revision: Revision) -> Vec
     try_read_until(watcher, revision).await.unwrap()
 }
 
-/// As [`read_until`], of a watch that may end.
+/// As [`read_until`], for a watch that may end.
 pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) -> Result<Vec<WatchItem>, WatchError> {
     let mut items = Vec::new();
     while watcher.progress() < revision {
@@ -137,7 +137,7 @@ pub(crate) async fn try_read_until(watcher: &mut Watcher, revision: Revision) ->
     Ok(items)
 }
 
-/// The whole history of the things as the store's own watch tells it, up to `revision`.
+/// The whole history of the things up to `revision`, from the store's own watch.
 pub(crate) async fn history(store: &dyn Store, revision: Revision) -> Vec<binnacle_store::Event> {
     // The first write gets a revision above 1.
     let start = Revision(1).max(store.compacted_revision().await.unwrap());
@@ -169,7 +169,7 @@ pub(crate) fn revision_of(event: &binnacle_store::Event) -> Revision {
     }
 }
 
-/// What a watcher that takes `wants(path, value)` must see of `history` after `from`.
+/// The items that a watcher of `wants(path, value)` must see of `history` after `from`.
 pub(crate) fn expected(
     history: &[binnacle_store::Event],
     from: Revision,

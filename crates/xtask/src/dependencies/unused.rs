@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::Findings;
 
-/// Dependencies for the sake of a feature of theirs, which code need not name: kube is told so which version to speak.
+/// Dependencies for the sake of a feature of theirs, which code need not name: kube gets its API version so.
 const FEATURES_ONLY: &[&str] = &["k8s-openapi"];
 
-/// What members of the workspace declare without using it.
+/// The dependencies that members of the workspace declare without using them.
 pub(super) fn of_members(packages: &[Value]) -> Findings {
     let mut findings = Findings::new();
     for package in packages.iter().filter(|package| package["source"].is_null()) {
@@ -30,7 +30,7 @@ pub(super) fn of_members(packages: &[Value]) -> Findings {
     findings
 }
 
-/// What the workspace declares and no member takes.
+/// The dependencies that the workspace declares and no member takes.
 pub(super) fn of_workspace(manifest: &str, packages: &[Value]) -> Findings {
     let taken: BTreeSet<&str> = packages
         .iter()
@@ -48,26 +48,64 @@ pub(super) fn of_workspace(manifest: &str, packages: &[Value]) -> Findings {
     unused.map(|name| format!("the workspace declares {name} and no member takes it")).collect()
 }
 
-/// All words of the Rust sources in a folder.
-fn collect(folder: &Path, words: &mut BTreeSet<String>) {
+/// The names that paths in the Rust sources of a folder begin with.
+fn collect(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             if path.file_name().is_some_and(|name| name != "target") {
-                collect(&path, words);
+                collect(&path, names);
             }
         } else if path.extension().is_some_and(|extension| extension == "rs")
             && let Ok(text) = std::fs::read_to_string(&path)
         {
-            let separators = |c: char| !c.is_alphanumeric() && c != '_';
-            words.extend(text.split(separators).filter(|word| !word.is_empty()).map(str::to_owned));
+            names.extend(first_names(&text).map(str::to_owned));
         }
     }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The names that paths in a source begin with, but for its own modules: `time` of `time::Duration` and `use time;`, and
+/// not of `std::time::Duration`.
+fn first_names(text: &str) -> impl Iterator<Item = &str> {
+    let own: BTreeSet<&str> = text
+        .match_indices("mod ")
+        .map(|(at, found)| &text[at + found.len()..])
+        .map(|rest| &rest[..rest.find(|c: char| !is_name(c)).unwrap_or(rest.len())])
+        .collect();
+    let words = text.split(|c: char| !is_name(c)).filter(|word| !word.is_empty());
+    words.filter(move |word| {
+        let at = word.as_ptr() as usize - text.as_ptr() as usize;
+        let (before, after) = (text[..at].trim_end(), &text[at + word.len()..]);
+        let begins = !before.ends_with("::") || !before.trim_end_matches(':').ends_with(is_name);
+        let absolute = before.ends_with("::");
+        let imported = before.ends_with("use") || before.ends_with("extern crate");
+        begins && (after.starts_with("::") || imported) && (absolute || !own.contains(word))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_paths_begin_with() {
+        for (text, want) in [
+            ("use serde_json::Value;", &["serde_json"][..]),
+            ("use time;", &["time"]),
+            ("fn f() -> time::Duration {}", &["time"]),
+            ("#[derive(thiserror::Error)]", &["thiserror"]),
+            ("std::time::Duration; tokio::time::sleep", &["std", "tokio"]),
+            ("let time = 1; bytes.time()", &[]),
+            ("mod time;\nuse time::Time;", &[]),
+            ("mod time;\nuse ::time::Time;", &["time"]),
+        ] {
+            assert_eq!(first_names(text).collect::<Vec<_>>(), want, "{text}");
+        }
+    }
 
     #[test]
     fn declared_and_not_taken() {

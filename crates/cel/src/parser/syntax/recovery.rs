@@ -1,13 +1,13 @@
-//! How the generated parser treats errors: which tokens it drops, takes for missing, or skips.
+//! Error recovery of the generated parser: the tokens that it drops, takes for missing, or skips.
 
 use super::expected::{Next, Set, bit, names};
 use super::{MAX_ATTEMPTS, MAX_SKIPPED, Recognizer, Rule, Thrown};
-use crate::lexer::Kind as T;
+use crate::lexer::TokenKind as T;
 use crate::source::Location;
 
 impl Recognizer<'_> {
-    /// Runs a rule; what it throws is reported, and tokens are skipped until something fits that may follow. The number
-    /// tells rules apart, for a second error at the same place in the same rule skips a token.
+    /// Runs a rule; its error is reported, and tokens are skipped until one fits that may follow. The number tells
+    /// rules apart, for a second error at the same place in the same rule skips a token.
     pub(super) fn rule(&mut self, follow: Next, state: u32, body: impl FnOnce(&mut Self) -> Rule) -> Rule {
         self.follow.push(follow);
         let result = body(self).or_else(|thrown| self.catch(thrown, state));
@@ -56,8 +56,8 @@ impl Recognizer<'_> {
         self.skip_until(fits)
     }
 
-    /// Reads a token. Where another one stands, it is dropped if the right one follows; or the right one is taken for
-    /// missing, if what stands there could follow it.
+    /// Reads a token. Another one in its place is dropped if the right one follows; or the right one is taken for
+    /// missing, if the other could follow it.
     pub(super) fn token(&mut self, kind: T, after: Next) -> Rule {
         if self.la(1) == kind {
             self.consume_fitting();
@@ -76,7 +76,7 @@ impl Recognizer<'_> {
         Err(Thrown::Mismatch(bit(kind)))
     }
 
-    /// What may come next, with the rules around.
+    /// Returns the tokens that may come next, including those of the rules around.
     pub(super) fn could_follow(&self, mut next: Next) -> Set {
         let mut tokens = next.tokens;
         for around in self.follow.iter().rev() {

@@ -1,4 +1,4 @@
-//! What conversions by webhooks cost and how they fail, under kube-apiserver's names.
+//! Metrics of conversions by webhooks: durations and failures, under kube-apiserver's names.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct ConversionMetrics {
     durations: HistogramVec,
 }
 
-/// How a conversion failed, as `failure_type` says it.
+/// The kind of a failed conversion, as in `failure_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     Call,

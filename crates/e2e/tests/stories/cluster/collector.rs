@@ -1,4 +1,4 @@
-//! The garbage collector: what has lost all its owners goes, in the order that was asked for.
+//! The garbage collector: objects that have lost all their owners are deleted, in the order that was asked for.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Controllers as tasks, and what they take in their stride.
+//! Controllers as tasks, and the errors that they expect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// How often a controller looks again when nothing seems to happen.
+/// The interval at which a controller looks again when nothing seems to happen.
 const RESYNC: Duration = Duration::from_millis(500);
-/// How long changes are gathered before a controller looks at them.
+/// The time for which changes are gathered before a controller looks at them.
 const GATHER: Duration = Duration::from_millis(30);
 
-/// What failures of etcd say.
+/// Parts of the messages of etcd failures.
 const ETCD_AWAY: [&str; 3] = ["rpc error", "etcd", "context deadline exceeded"];
 
-/// Compares what is with what should be, and does a step from the one to the other.
+/// Compares the actual with the desired state, and does a step from the one to the other.
 pub(super) trait Controller: Send + 'static {
     fn sync(&mut self) -> impl Future<Output = ()> + Send;
 }
@@ -26,15 +26,15 @@ pub(super) struct Crew {
     tasks: JoinSet<()>,
 }
 
-/// How often what could go wrong did.
+/// The number of errors of each kind that controllers expect.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) conflicts: AtomicUsize,
     /// Requests that found no server, or one that was going down.
     pub(super) interruptions: AtomicUsize,
-    /// Requests for what was gone already.
+    /// Requests for objects that were gone already.
     pub(super) late: AtomicUsize,
-    /// Requests for what somebody else had still to prepare.
+    /// Requests for objects that somebody else had still to prepare.
     pub(super) early: AtomicUsize,
 }
 

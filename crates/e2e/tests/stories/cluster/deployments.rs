@@ -66,7 +66,7 @@ impl Deployments {
             let revision = sets.iter().map(|set| revision(set)).max().unwrap_or(0) + 1;
             let size = wanted.min((wanted + surge - total).max(0));
             let set = replica_set(&deployment, &hash, revision, size);
-            // A mirror that lags behind is told so: the name is taken.
+            // A create based on a mirror that lags behind fails: the name is taken.
             self.known.tally.bear(WHO, api.create(&PostParams::default(), &set).await);
             return;
         };
@@ -79,7 +79,7 @@ impl Deployments {
         } else if size < wanted && total < wanted + surge {
             self.scale(&api, new, wanted.min(size + wanted + surge - total)).await;
         } else if sets.iter().all(|set| settled(set)) {
-            // What does not work anyway goes first, then as many as may be missed.
+            // Pods that do not work go first, then as many as may be unavailable.
             let available_total: i32 = sets.iter().map(|set| available(set)).sum();
             let mut spare = total - (wanted - unavailable) - (size - available(new));
             let mut missed = available_total - (wanted - unavailable);
@@ -161,15 +161,15 @@ fn revision(set: &ReplicaSet) -> u32 {
     set.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The same template always has the same hash. What stands there is what the server made of it, so that defaults that
-/// changed between two reads would show as a rollout.
+/// The same template always has the same hash. It is the server's form of the template, so that defaults that changed
+/// between two reads would show as a rollout.
 fn template_hash(deployment: &Deployment) -> String {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(&deployment.spec.as_ref().unwrap().template).unwrap().hash(&mut hasher);
     format!("{:x}", hasher.finish() as u32)
 }
 
-/// How many pods there may be beyond those that are wanted, and how many of those may be missing.
+/// The number of pods that there may be beyond those wanted, and of those wanted that may be unavailable.
 fn bounds(deployment: &Deployment, wanted: i32) -> (i32, i32) {
     let rolling = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref()?.rolling_update.clone()).unwrap();
     let resolve = |bound: Option<IntOrString>, up: bool| match bound.unwrap() {

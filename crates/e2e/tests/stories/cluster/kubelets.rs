@@ -36,7 +36,7 @@ struct Kubelet {
     /// Pods for which everything was written already.
     running: HashSet<String>,
     removed: HashSet<String>,
-    /// What each pod got when it was first seen.
+    /// The address that each pod got when it was first seen.
     addresses: HashMap<String, u32>,
 }
 

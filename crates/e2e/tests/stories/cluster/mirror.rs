@@ -1,4 +1,4 @@
-//! What controllers know of the cluster: copies of its objects that follow the server.
+//! Mirrors of the cluster for controllers: copies of its objects that follow the server.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,13 +22,13 @@ pub(super) type Key = (String, String);
 /// A copy of all objects of a kind. Controllers of one process share it.
 pub(super) struct Mirror<K> {
     state: Mutex<State<K>>,
-    /// Who wants to know of changes.
+    /// The waiters that are notified of changes.
     told: Mutex<Vec<Arc<Notify>>>,
 }
 
 struct State<K> {
     objects: BTreeMap<Key, Arc<K>>,
-    /// The highest resourceVersion that was told of.
+    /// The highest resourceVersion that was seen.
     version: u64,
     listed: bool,
 }
@@ -67,12 +67,12 @@ impl<K: ResourceExt + Send + Sync + 'static> Mirror<K> {
         self.told.lock().push(changed.clone());
     }
 
-    /// Whether there is anything to go by.
+    /// Returns true if the objects have been listed.
     pub(super) fn is_listed(&self) -> bool {
         self.state.lock().listed
     }
 
-    /// Whether it has seen what happened at this version.
+    /// Returns true if it has seen the events up to this version.
     pub(super) fn has_seen(&self, version: u64) -> bool {
         self.state.lock().version >= version
     }

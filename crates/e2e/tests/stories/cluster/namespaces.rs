@@ -26,7 +26,7 @@ pub(super) fn start(crew: &mut Crew, known: &Informers) {
     crew.work(changed, Namespaces { known: known.clone() });
 }
 
-/// What can be deleted in namespaces, as discovery tells.
+/// The resources that can be deleted in namespaces, according to discovery.
 pub(super) async fn namespaced(client: &Client) -> Result<Vec<ApiResource>, kube::Error> {
     let found = Discovery::new(client.clone()).run_aggregated().await?;
     let resources = found.groups().flat_map(kube::discovery::ApiGroup::recommended_resources);

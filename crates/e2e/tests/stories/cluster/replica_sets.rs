@@ -17,14 +17,14 @@ use super::informers::Informers;
 use super::mirror::{controlled_by, controller, version};
 
 const WHO: &str = "replica set controller";
-/// How long what was done is waited for before the mirror is believed without it.
+/// The longest time that writes are waited for before the mirror is trusted without them.
 const EXPECTATIONS: Duration = Duration::from_secs(5);
 /// The most pods that are made or deleted for a set in one turn.
 const BURST: usize = 500;
 
 struct ReplicaSets {
     known: Informers,
-    /// What was done for a set and must be seen before it is looked at again.
+    /// The writes for each set that must be seen before it is looked at again.
     expected: HashMap<String, Expected>,
 }
 
@@ -101,7 +101,7 @@ impl ReplicaSets {
         expected
     }
 
-    /// One, then two, then four...: what is refused is not asked for a thousand times. The version of the last one.
+    /// Creates one pod, then two, then four..., so that refusals stay few. Returns the version of the last one.
     async fn create(&self, api: &Api<Pod>, set: &ReplicaSet, count: usize) -> u64 {
         let template = set.spec.as_ref().unwrap().template.clone().unwrap();
         let mut pod = Pod { metadata: template.metadata.unwrap(), spec: template.spec, status: None };

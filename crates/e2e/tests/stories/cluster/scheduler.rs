@@ -18,7 +18,7 @@ use super::crew::{Controller, Crew, Tally};
 use super::mirror::{Mirror, follow};
 
 const WHO: &str = "scheduler";
-/// How many pods are bound in one turn.
+/// The number of pods that are bound in one turn.
 const AT_ONCE: usize = 32;
 
 struct Scheduler {
@@ -105,7 +105,7 @@ impl Controller for Scheduler {
 }
 
 impl Scheduler {
-    /// Whether it was this one that bound the pod.
+    /// Binds the pod. Returns true if it was this scheduler that did.
     async fn bind(&self, pod: &Pod, node: &str) -> bool {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap());
         let binding = json!({

@@ -23,7 +23,7 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 /// As the controller manager has it by default.
 const MOST: usize = 100;
-/// How long a slice that was written is waited for.
+/// The longest time that a written slice is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Slices {
@@ -87,7 +87,7 @@ impl Slices {
             .filter(|pod| selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value)))
             .filter_map(|pod| Some((pod.uid().unwrap(), endpoint(pod)?)))
             .collect();
-        // What has a place keeps it.
+        // Endpoints keep their slices.
         let mut plans: Vec<(Option<Arc<EndpointSlice>>, Vec<Endpoint>)> = Vec::new();
         for slice in slices {
             let kept = slice.endpoints.iter().flatten().filter_map(|endpoint| wanted.remove(&uid(endpoint)?)).collect();

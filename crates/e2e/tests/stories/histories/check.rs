@@ -1,4 +1,4 @@
-//! Whether everything that was answered fits into one row of events.
+//! A check that all answers fit into one sequence of events.
 //!
 //! resourceVersions are the order in which one correct server would have done it: every write that happened is an event
 //! of the watches, and all else that was answered has to fit into that row and into real time: what was answered before
@@ -38,10 +38,12 @@ pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: 
                 assert_eq!(*after, told[from..from + after.len()], "a watch goes on without a gap");
             }
             What::Get { key, asked, found } => row.allows(key, *asked, found.as_ref(), &known, operation),
-            What::Delete { key, base, outcome: Outcome::Done(_) }
-            | What::Release { key, base, outcome: Outcome::Done(_) } => {
+            What::Delete { key, base, outcome: Outcome::Done(_) } => {
                 let at = row.next(key, *base).map_or(0, |(at, _)| at);
                 known.allows(at, operation);
+            }
+            What::Release { key, base, outcome: Outcome::Done(_) } => {
+                known.allows(row.gone_after(key, *base, operation), operation);
             }
             What::Write { .. } | What::Delete { .. } | What::Release { .. } => {}
         }
@@ -49,12 +51,12 @@ pub(super) fn check(history: &[Operation], told: &[Told], from: u64, recreates: 
     known.deletions
 }
 
-/// What there is when all of this has been told up to a version.
+/// The objects at a version, according to the events.
 pub(super) fn state_at(told: &[Told], version: u64) -> Found {
     Row::new(told).at(version, false)
 }
 
-/// What a watch of a selection tells: what enters it, changes in it, and leaves it.
+/// The events of a watch with a selector: objects enter the selection, change in it, and leave it.
 pub(super) fn shaded(told: &[Told]) -> Vec<Told> {
     let mut inside: HashMap<&str, bool> = HashMap::new();
     let seen = |event: &Told| event.value.as_deref().is_some_and(is_selected);
@@ -124,7 +126,7 @@ fn writes_of(history: &[Operation], of: &str) -> Vec<String> {
     of_key.map(|operation| format!("{operation:?}")).collect()
 }
 
-/// Answers what was known when.
+/// Checks each write against the events. Returns the versions known at each time.
 fn writes_happened_once_and_at_their_base<'a>(
     history: &'a [Operation],
     told: &'a [Told],
@@ -153,14 +155,16 @@ fn writes_happened_once_and_at_their_base<'a>(
                 known.deletions += 1;
                 (key, *base, row.followed_by(key, *base, row.value(key, *base).and_then(once_deleted), operation))
             }
+            // Others may have changed and deleted the object meanwhile: it is gone, as was asked for. Go says so as well.
             What::Release { key, base, outcome: Outcome::Done(_) } => {
-                (key, *base, row.followed_by(key, *base, None, operation))
+                known.add(operation, key, row.gone_after(key, *base, operation));
+                continue;
             }
             What::Get { key, found: Some((version, _)), .. } => {
                 known.add(operation, key, *version);
                 continue;
             }
-            // Whoever has seen a state has seen the newest event of every key in it.
+            // A client that has seen a state has seen the newest event of every key in it.
             What::List { version, .. } | What::Stream { version, .. } => {
                 known.add_all(operation, *version, row);
                 continue;
@@ -220,6 +224,12 @@ impl<'a> Row<'a> {
         }
     }
 
+    /// The version of the first deletion after a version.
+    fn gone_after(&self, key: &str, version: u64, operation: &Operation) -> u64 {
+        let gone = self.of(key).iter().find(|(at, value)| *at > version && value.is_none());
+        gone.unwrap_or_else(|| panic!("{operation:?}: the object is not deleted")).0
+    }
+
     /// The version that a key had just before another; 0 when it was not there.
     fn version_before(&self, key: &str, version: u64) -> u64 {
         self.before(key, version).map_or(0, |(at, value)| if value.is_some() { at } else { 0 })
@@ -234,7 +244,7 @@ impl<'a> Row<'a> {
         self.0.keys().filter_map(|key| Some(((*key).to_owned(), state(key)?))).collect()
     }
 
-    /// Whether a key could be seen so.
+    /// Panics unless a read of a key could return this.
     fn allows(
         &self,
         key: &str,
@@ -264,7 +274,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What was known at which time, altogether and of each key.
+/// The versions known at each time, in total and by key.
 #[derive(Default)]
 struct Knowledge<'a> {
     /// Known to all from the beginning.
@@ -300,7 +310,7 @@ impl<'a> Knowledge<'a> {
         self.keys.get(key).map_or(0, |known| known.before(time))
     }
 
-    /// Whether an operation could be of a version.
+    /// Panics unless an operation could be of a version.
     fn allows(&self, version: u64, operation: &Operation) {
         let floor = self.all.before(operation.began).max(self.from);
         assert!(floor <= version, "{operation:?} is older than {floor}, which was answered before");

@@ -1,4 +1,4 @@
-//! Clients that read, write what they have read, delete, list and watch, and note what they were told and when.
+//! Clients that read, write objects that they have read, delete, list and watch, and record the answers with times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::subjects::{Subject, is_terminating, version};
 pub(super) const KEYS: usize = 6;
 /// Value of the last write, and how its name begins.
 pub(super) const LAST: &str = "last";
-/// What some watches and lists select. Every write decides anew whether its object is of it.
+/// The selector of some watches and lists. Every write decides anew whether its object matches.
 pub(super) const SHADE: &str = "shade=dark";
 /// No answer takes longer, whatever goes wrong: a server gives up in time.
 const LONGEST: Duration = Duration::from_secs(75);
@@ -48,7 +48,7 @@ pub(super) enum What {
     Get { key: String, asked: RequestedState, found: Option<(u64, String)> },
     List {
         asked: RequestedState,
-        /// Only what is [`SHADE`].
+        /// True for only the objects that match [`SHADE`].
         selected: bool,
         version: u64,
         found: Found,
@@ -57,7 +57,7 @@ pub(super) enum What {
     Stream { version: u64, found: Found, told: Vec<Told> },
 }
 
-/// Which state a read asked for.
+/// The state that a read asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestedState {
     Consistent,
@@ -76,20 +76,20 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// What a watch told.
+/// A watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub version: u64,
     pub key: String,
     /// `None` for a deletion.
     pub value: Option<String>,
-    /// What no other object may have now; nothing for a deletion.
+    /// Values that no other object may have now; empty for a deletion.
     pub claims: Vec<String>,
 }
 
 pub(super) type History = Arc<Mutex<Vec<Operation>>>;
 
-/// Everything that happens to what is selected, resumed where it broke off, until the last write has been told.
+/// Returns the events of the selected objects, resumed where the watch broke off, until the last write has come.
 pub(super) async fn watch(
     objects: Objects,
     selector: &str,
@@ -263,7 +263,7 @@ async fn list(objects: &Objects, asked: RequestedState, selected: bool) -> Optio
     Some(What::List { asked, selected, version, found })
 }
 
-/// A watch that begins with what is there and is read for a while.
+/// A watch that begins with the present objects and is read for a while.
 async fn stream(objects: &Objects) -> Option<What> {
     let params = WatchParams { timeout: Some(1), ..WatchParams::streaming_lists() };
     let mut events = objects.api.watch(&params, "").await.ok()?.boxed();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 pub(super) const GROUP: &str = "histories.test";
 pub(super) const KIND: &str = "Widget";
-/// The first is what clients speak.
+/// The first is the one that clients use.
 pub(super) const VERSIONS: [&str; 2] = ["v1", "v2"];
 
 /// Writes the definition in its n-th form: versions take turns at being stored and their schema has another field each time.

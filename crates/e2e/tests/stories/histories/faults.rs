@@ -1,4 +1,4 @@
-//! What goes wrong, in an order that a number decides.
+//! Faults, in an order that a seed decides.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub(super) struct Faults {
     pub restores: bool,
     /// The revision of the newest snapshot.
     pub saved: Option<u64>,
-    /// How often the definition of a resource was changed.
+    /// The number of changes of the resource's definition.
     pub definitions: usize,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Fault {
     AllCutOff,
     /// While a member is cut off.
     ServerKilledInPart,
-    /// A member carries a call out, and nobody hears what came of it.
+    /// A member carries a call out, and its answer is lost.
     AnswerLost,
     /// The definition of a resource that is read and written.
     DefinitionChanges,

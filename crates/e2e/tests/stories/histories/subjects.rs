@@ -70,8 +70,8 @@ impl Subject {
         serde_json::from_value(object).unwrap()
     }
 
-    /// A new value for an object; `old` is what it has. It says which finalizers the object is to have: any, or fewer of
-    /// those that are left while it terminates. `None`: the last of them goes, and the object with it.
+    /// A new value for an object whose value is `old`. It names the finalizers that the object is to have: any, or
+    /// fewer of those that are left while it terminates. `None`: the last of them goes, and the object with it.
     pub(super) fn next_value(self, plain: &str, old: Option<&str>, random: &mut Random) -> Option<String> {
         if !self.has_finalizers() {
             return Some(plain.to_owned());
@@ -129,12 +129,12 @@ impl Subject {
         value
     }
 
-    /// True for the kinds of which an update creates what is not there.
+    /// True for the kinds of which an update creates a missing object.
     pub(super) fn can_be_created_by_update(self) -> bool {
         matches!(self, Self::Leases | Self::Services)
     }
 
-    /// What an object has to itself as long as it lives.
+    /// The values that an object has to itself as long as it lives.
     pub(super) fn claims(self, object: &DynamicObject) -> Vec<String> {
         if self != Self::Services {
             return Vec::new();
@@ -147,7 +147,7 @@ impl Subject {
 
 const VALUE: &str = "histories/value";
 const PADDING: &str = "padding";
-/// In a value: what follows are the last letters of the finalizers.
+/// Separates a value from the last letters of its finalizers.
 const FINALIZERS: &str = "/";
 const LETTERS: &str = "abc";
 /// Ends the value of an object that is being deleted.
@@ -164,7 +164,7 @@ pub(super) fn once_deleted(value: &str) -> Option<String> {
     kept.then(|| format!("{value}{TERMINATING}"))
 }
 
-/// The value without what it says of finalizers.
+/// The value without its finalizers.
 fn plain(value: &str) -> &str {
     value.split(FINALIZERS).next().unwrap_or(value)
 }

@@ -1,5 +1,5 @@
-//! Vulnerabilities by which clients, most of them without credentials, took the server from others: its seats, its
-//! processor, its descriptors. Each is judged by what somebody else notices.
+//! Vulnerabilities by which clients, most of them without credentials, denied the server to others: its seats, its
+//! processor, its descriptors. Each is measured by its effect on another client.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ async fn answers_that_are_not_read() {
     for (handshake, window) in [(nobody(&server), 0), (nobody(&server), 1), (server.admin(), 0), (server.admin(), 1)] {
         let mut frames = Frames::connect(server.address, &handshake, &[(INITIAL_WINDOW, window)]).await;
         for stream in 0..100 {
-            // Those without an identity are told to go with the first answer.
+            // Connections without an identity are closed with the first answer.
             let _ = frames.send(&Frame::request(2 * stream + 1, "GET", "/version", &[], true)).await;
         }
         attackers.push(frames);

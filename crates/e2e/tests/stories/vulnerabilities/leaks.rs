@@ -1,4 +1,4 @@
-//! Vulnerabilities by which the server told what it should not, or kept what anybody sent it.
+//! Vulnerabilities by which the server revealed secrets, or kept data that anybody sent it.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ async fn metrics_do_not_grow_with_what_is_asked() {
     assert!(new.len() < 100, "{new:?}");
 }
 
-/// Whether a series is named by something of the n-th round.
+/// Returns true if a label of a series comes from the n-th round.
 fn named(series: &str, n: u32) -> bool {
     [format!("M{n}\""), format!("group{n}."), format!("things{n}\""), format!("agent{n}"), format!("x-{n}\"")]
         .iter()

@@ -26,8 +26,8 @@ async fn may(rig: &Rig, group: &str, resources: &[&str], tried: &str) {
     until("the binding counts", async || rig.code("alice", "GET", tried).await == 200).await;
 }
 
-/// CVE-2020-8554: who may make services took over the traffic to any address, as its external IP. Go's answer is
-/// an admission plugin that administrators turn on, and that leaves what was there before.
+/// CVE-2020-8554: a user who may create services took over the traffic to any address, as its external IP. Go's answer
+/// is an admission plugin that administrators turn on, and that leaves present addresses alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn services_do_not_take_over_addresses() {
     let service = |name: &str, ips: Value| {

@@ -1,4 +1,4 @@
-//! Webhooks that answer anything: the server says what is wrong, and what they may not do does not happen.
+//! Webhooks that answer anything: the server reports the error, and forbidden changes do not happen.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
-/// Each answer with what comes of it for `failurePolicy: Fail`; with `Ignore` the request goes on, unless it is the patch
-/// that is wrong.
+/// Each answer with its outcome for `failurePolicy: Fail`; with `Ignore` the request goes on, unless the patch is
+/// wrong.
 #[tokio::test(flavor = "multi_thread")]
 async fn anything() {
     let server = Server::ephemeral();

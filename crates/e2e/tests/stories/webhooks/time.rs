@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::*;
 
-/// How many requests wait for the webhook that hangs.
+/// The number of requests that wait for the webhook that hangs.
 const WAITING: usize = 1000;
 
 /// Counts calls, and answers none.
@@ -23,7 +23,7 @@ async fn hanging() -> (Hook, Arc<AtomicUsize>) {
     (hook, calls)
 }
 
-/// Many webhooks that a request may do without take all of its time: it is answered in time, and the client is told. In
+/// Many optional webhooks take all of a request's time: it is answered in time, and the client is told. In
 /// kube-apiserver it fails (<https://issues.k8s.io/128162>).
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_ones_that_may_be_ignored() {
@@ -42,8 +42,8 @@ async fn slow_ones_that_may_be_ignored() {
     assert_eq!(metric(&server, "apiserver_admission_webhook_fail_open_count", "").await, 20.0);
 }
 
-/// A server that does not answer is not waited for by each request: with `Ignore` it is passed over, with `Fail` requests
-/// are told at once why they fail. When it answers again, it is asked again.
+/// Requests do not wait each for a server that does not answer: with `Ignore` it is passed over, with `Fail` they fail
+/// at once with the reason. When it answers again, it is asked again.
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_ones_are_left_alone() {
     let calls: Arc<AtomicUsize> = Arc::default();

@@ -8,7 +8,7 @@ use binnacle_validation::metadata::shown;
 use super::TEMPLATE;
 use crate::Features;
 use crate::batch::{job, schedule, time_zone};
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::tree::member;
 use crate::workload::validation::not_negative;
 
@@ -25,8 +25,8 @@ pub(super) fn validate(features: &Features, object: &Value, old: Option<&Value>,
     let policy = spec.str_at(&["concurrencyPolicy"]);
     checks::required_one_of(&path.child("concurrencyPolicy"), policy, &["Allow", "Forbid", "Replace"], errors);
     let options = match old {
-        Some(old) => Options::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
-        None => Options::for_template(features),
+        Some(old) => PodValidationOptions::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null)),
+        None => PodValidationOptions::for_template(features),
     };
     job_template(spec, &path.child("jobTemplate").child("spec"), &options, errors);
     not_negative(spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], &path, errors);
@@ -55,7 +55,7 @@ fn schedule_rules(object: &Value, old: Option<&Value>, path: &FieldPath, errors:
 }
 
 /// The job of a cron job has a selector of its own each time.
-fn job_template(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn job_template(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let spec = spec.at(&["jobTemplate", "spec"]).unwrap_or(&Value::Null);
     job::validate_spec(spec, path, options, errors);
     if let Some(selector) = member(spec, "selector") {

@@ -1,4 +1,4 @@
-//! When a job fails or succeeds, and when a pod is replaced.
+//! Validation of a job's policies: when it fails or succeeds, and when a pod is replaced.
 
 use std::collections::HashSet;
 

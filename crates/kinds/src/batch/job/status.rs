@@ -16,7 +16,7 @@ use crate::workload::validation::not_negative;
 
 const UNCOUNTED: &str = "io.k8s.api.batch.v1.UncountedTerminatedPods";
 
-/// Whether a condition holds.
+/// Returns true if a condition is `True`.
 pub(super) fn is_true(job: &Value, condition: &str) -> bool {
     has(job, condition, "True")
 }

@@ -9,7 +9,7 @@ use super::{CONTROLLER_UID_LABELS, JOB_NAME_LABELS, TEMPLATE, policies};
 use crate::Features;
 use crate::equality::equal;
 use crate::internal;
-use crate::pod_spec::validation::{self as pod_validation, Options};
+use crate::pod_spec::validation::{self as pod_validation, PodValidationOptions};
 use crate::tree::{keep_at, member, remove_at};
 use crate::workload::validation::{immutable_selector, mismatch, not_negative, selects};
 
@@ -67,10 +67,10 @@ pub(super) fn validate_change(features: &Features, object: &Value, old: &Value, 
     unchanged("successPolicy", "io.k8s.api.batch.v1.SuccessPolicy", errors);
 }
 
-/// What an update may keep, and whether the labels with a prefix are needed.
-fn options<'a>(features: &'a Features, old: Option<&Value>) -> (Options<'a>, bool) {
-    let Some(old) = old else { return (Options::for_template(features), true) };
-    let mut options = Options::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null));
+/// The rules that an update relaxes, and true if the prefixed labels are required.
+fn options<'a>(features: &'a Features, old: Option<&Value>) -> (PodValidationOptions<'a>, bool) {
+    let Some(old) = old else { return (PodValidationOptions::for_template(features), true) };
+    let mut options = PodValidationOptions::for_update(features, old.at(TEMPLATE).unwrap_or(&Value::Null));
     options.any_selector_value |= selectors::is_invalid(old.at(&["spec", "selector"]));
     let labels = old.at(&["spec", "template", "metadata", "labels"]);
     let had = |label: &str| labels.is_some_and(|labels| labels.get(label).is_some());
@@ -109,7 +109,7 @@ fn has_label(labels: Option<&Value>, label: &str, value: &str, errors: &mut Fiel
     }
 }
 
-fn selecting_spec(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn selecting_spec(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     validate_spec(spec, path, options, errors);
     let selector = member(spec, "selector");
     let at = path.child("selector");
@@ -124,7 +124,12 @@ fn selecting_spec(spec: &Value, path: &FieldPath, options: &Options<'_>, errors:
 }
 
 /// The rules of a job's spec but for its selector.
-pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_spec(
+    spec: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let counts = [
         "parallelism",
         "completions",

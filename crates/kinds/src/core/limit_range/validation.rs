@@ -98,7 +98,7 @@ impl<'a> Bounds<'a, '_> {
     }
 }
 
-/// What a limit says of one resource.
+/// The constraints of a limit for one resource.
 struct Own<'a> {
     name: &'a str,
     max: Option<Quantity>,
@@ -111,7 +111,7 @@ struct Own<'a> {
 impl Own<'_> {
     /// min <= default request <= default <= max.
     fn order(&self, path: &FieldPath, errors: &mut FieldErrors) {
-        // Which list is wrong, and which of the two amounts the message shows.
+        // The list of the error, the two amounts, and true if the message shows the lower one.
         let min = ("min value", &self.min);
         let max = ("max value", &self.max);
         let default = ("default value", &self.default);
@@ -156,7 +156,7 @@ impl Own<'_> {
         }
     }
 
-    /// What cannot be overcommitted is limited to what is requested.
+    /// Requires the default and the default request to be equal for a resource that cannot be overcommitted.
     fn no_overcommit(&self, path: &FieldPath, errors: &mut FieldErrors) {
         let overcommit = resource_names::is_native(self.name) && !resource_names::is_huge_pages(self.name);
         let (Some(default), Some(request)) = (&self.default, &self.request) else { return };

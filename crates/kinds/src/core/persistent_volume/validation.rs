@@ -17,7 +17,7 @@ const SPEC: &str = "io.k8s.api.core.v1.PersistentVolumeSpec";
 const NODE_AFFINITY: &str = "io.k8s.api.core.v1.VolumeNodeAffinity";
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 
-/// How the rules of one kind of source are called: with the source, the name of the volume and the path.
+/// The rules of one type of volume source, called with the source, the name of the volume and the path.
 type Rule = fn(&Value, &str, &FieldPath, &mut FieldErrors);
 
 /// Every source in the order in which kube-apiserver looks for them: its field, where its own errors are reported, and
@@ -219,7 +219,7 @@ fn source(spec: &Value, name: &str, has_affinity: bool, path: &FieldPath, errors
     if !found {
         errors.push(FieldError::required(path, "must specify a volume type"));
     }
-    // What would be recycled is the node.
+    // The recycler would delete all files of the node.
     let recycled = spec.str_at(&["persistentVolumeReclaimPolicy"]) == "Recycle";
     if recycled && is_root(spec.str_at(&["hostPath", "path"])) {
         let at = path.child("persistentVolumeReclaimPolicy");

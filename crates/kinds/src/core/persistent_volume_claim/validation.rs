@@ -12,7 +12,7 @@ use binnacle_validation::pod_resources::quantity;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Where the storage class was before it had a field.
+/// The annotation of the storage class, from before there was a field for it.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 const RESIZE_STATUSES: [&str; 5] = [
@@ -25,9 +25,9 @@ const RESIZE_STATUSES: [&str; 5] = [
 
 const DEFINITION: &str = "io.k8s.api.core.v1.PersistentVolumeClaimSpec";
 
-/// What an update may keep of the old claim although it breaks a rule of today.
+/// Rules of today that an update relaxes, for values of the old claim that break them.
 #[derive(Clone, Copy, Default)]
-struct Options {
+struct ClaimValidationOptions {
     any_selector_value: bool,
     any_api_group: bool,
 }
@@ -35,14 +35,14 @@ struct Options {
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    let options = old.map(Options::for_update).unwrap_or_default();
+    let options = old.map(ClaimValidationOptions::for_update).unwrap_or_default();
     spec_rules(spec, options, &FieldPath::new("spec"), &mut errors);
     errors
 }
 
 /// The rules of the spec of a new claim.
 pub(crate) fn validate_spec(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    spec_rules(spec, Options::default(), path, errors);
+    spec_rules(spec, ClaimValidationOptions::default(), path, errors);
 }
 
 /// A template for the claim of an ephemeral volume.
@@ -98,7 +98,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate(object, Some(old));
     let (mut new_spec, mut old_spec) =
         (object.get("spec").cloned().unwrap_or_default(), old.get("spec").cloned().unwrap_or_default());
-    // What older versions saved lacks one of the two sources.
+    // Claims that older versions saved lack one of the two data sources.
     super::normalize_data_sources(old_spec.make_object());
 
     // A claim is bound to a volume once.
@@ -159,7 +159,7 @@ pub(super) fn validate_status(object: &Value) -> FieldErrors {
     errors
 }
 
-impl Options {
+impl ClaimValidationOptions {
     fn for_update(old: &Value) -> Self {
         let sources = ["dataSource", "dataSourceRef"];
         Self {
@@ -169,7 +169,7 @@ impl Options {
     }
 }
 
-fn spec_rules(spec: &Value, options: Options, path: &FieldPath, errors: &mut FieldErrors) {
+fn spec_rules(spec: &Value, options: ClaimValidationOptions, path: &FieldPath, errors: &mut FieldErrors) {
     let modes = spec.list_at(&["accessModes"]);
     let at = path.child("accessModes");
     if modes.is_empty() {
@@ -215,7 +215,7 @@ fn spec_rules(spec: &Value, options: Options, path: &FieldPath, errors: &mut Fie
     class("volumeAttributesClassName", errors);
 }
 
-fn data_source(source: &Value, options: Options, path: &FieldPath, errors: &mut FieldErrors) {
+fn data_source(source: &Value, options: ClaimValidationOptions, path: &FieldPath, errors: &mut FieldErrors) {
     for field in ["name", "kind"] {
         checks::required(&path.child(field), source.str_at(&[field]), errors);
     }

@@ -1,4 +1,4 @@
-//! What create adds for the scheduler: the condition of a gated pod, and label keys turned into selectors.
+//! Additions of create for the scheduler: the condition of a gated pod, and label keys turned into selectors.
 
 use binnacle_meta::Time;
 use binnacle_schema::{Object, Value, value};
@@ -10,7 +10,7 @@ use crate::tree::{struct_mut, structs_mut};
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// A pod with scheduling gates says so.
+/// Sets the condition of a pod with scheduling gates.
 pub(super) fn set_gated_condition(object: &mut Value, now: i64) {
     if object.list_at(&["spec", "schedulingGates"]).is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What updates through `status`, `ephemeralcontainers` and `resize` may change of a pod.
+//! Preparation of pods for updates through `status`, `ephemeralcontainers` and `resize`.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use crate::tree::{is_zero, keep, keep_at, remove_at, structs_mut, text};
 const MAIN_METADATA: [&str; 7] =
     ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"];
 
-/// Old kubelets send a pod back without what they do not know: that is restored.
+/// Restores fields that old kubelets do not know and so leave out of the pod that they send back.
 pub(super) fn prepare_status(object: &mut Value, old: &Value) {
     keep(object, old, "spec");
     remove_at(object, &["metadata", "deletionTimestamp"]);

@@ -107,7 +107,7 @@ fn conflicts(scopes: &[&str]) -> impl Iterator<Item = &'static [&'static str; 2]
     CONFLICTS.iter().filter(|pair| pair.iter().all(|scope| scopes.contains(scope)))
 }
 
-/// How many of the limited resources a scope says nothing about.
+/// Counts the limited resources to which a scope does not apply.
 fn misfits(standard: &[&str], scope: &str) -> usize {
     standard.iter().filter(|name| !fits(scope, name)).count()
 }

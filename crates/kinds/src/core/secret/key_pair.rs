@@ -1,4 +1,4 @@
-//! Whether a certificate and a private key belong together, told in the words of Go's `tls.X509KeyPair`.
+//! Checks that a certificate and a private key belong together, with the errors of Go's `tls.X509KeyPair`.
 
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use x509_parser::asn1_rs::{Any, FromDer, Tag};
@@ -14,7 +14,7 @@ const ED25519: &str = "1.3.101.112";
 const OTHER_TYPE: &str = "tls: private key type does not match public key type";
 const OTHER_KEY: &str = "tls: private key does not match public key";
 
-/// What is wrong with the pair, both in PEM.
+/// Returns the error of a certificate and its key, both in PEM.
 pub(super) fn problem(certificate: &[u8], key: &[u8]) -> Option<String> {
     check(certificate, key).err()
 }

@@ -1,5 +1,5 @@
-//! What the server allocates for a service, where clients leave it out: an old client that writes back what it knows
-//! keeps addresses and ports.
+//! Addresses and ports that the server allocates for a service: an update that leaves them out keeps them, so that old
+//! clients can write back the fields that they know.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use binnacle_schema::{Object, Value};
 use super::type_change::{int, list, needs_cluster_ip, needs_health_check_node_port, needs_node_port, node_ports};
 use crate::tree::{is_zero, structs_mut, text};
 
-/// On create: who gives one address means it as the list of them.
+/// On create: makes a single address the list of addresses.
 pub(super) fn fill_cluster_ips(object: &mut Value) {
     let spec = object.make_at(&["spec"]);
     let one = text(spec, "clusterIP").to_owned();
@@ -17,7 +17,7 @@ pub(super) fn fill_cluster_ips(object: &mut Value) {
     }
 }
 
-/// On update: what is missing stays as it was, if the type still has it.
+/// On update: fills in missing fields from the old service, if the type still has them.
 pub(super) fn keep_allocated(object: &mut Value, old: &Value) {
     let none = Object::new();
     let old = old.object_at(&["spec"]).unwrap_or(&none);
@@ -69,7 +69,7 @@ fn is_given_node_ports(spec: &Object) -> bool {
 /// Ports keep their node ports by name, unless another port has claimed the number.
 fn keep_node_ports(spec: &mut Object, old: &Object) {
     let taken: HashSet<i64> = node_ports(old).intersection(&node_ports(spec)).copied().collect();
-    // The last one of a name counts, as names are unique in what is valid.
+    // Names are unique in valid services; otherwise the last port of a name counts.
     let before: HashMap<&str, &Value> = list(old, "ports").iter().map(|was| (was.str_at(&["name"]), was)).collect();
     for port in structs_mut(spec, "ports").filter(|port| is_zero(port, "nodePort")) {
         let number = before.get(text(port, "name")).and_then(|was| was.int_at(&["nodePort"])).unwrap_or(0);

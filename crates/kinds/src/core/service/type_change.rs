@@ -1,5 +1,5 @@
-//! What a change of a service's type makes meaningless is dropped, where the server may have set it and the client
-//! did not change it: a client that knows only the type can switch it.
+//! Fields that a change of a service's type makes meaningless: they are dropped where the server may have set them and
+//! the client did not change them, so that a client that knows only the type can switch it.
 
 use std::collections::BTreeSet;
 

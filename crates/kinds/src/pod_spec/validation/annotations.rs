@@ -1,4 +1,4 @@
-//! Annotations that mean something for pods: what they may say, and that they agree with the fields that replaced them.
+//! Validation of annotations with a meaning for pods: their values, and agreement with the fields that replaced them.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::{Limits, Object, Value, json};
 use binnacle_validation::tolerations::tolerations as toleration_rules;
 
-use super::{Options, containers, paths};
+use super::{PodValidationOptions, containers, paths};
 
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -20,7 +20,7 @@ pub(crate) fn validate(
     annotations: Option<&Object>,
     spec: &Value,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let Some(annotations) = annotations.filter(|annotations| !annotations.is_empty()) else { return };
@@ -65,7 +65,7 @@ pub(crate) fn validate(
     }
 }
 
-/// Whether an object's deletion cost breaks the rules: an update may keep it then.
+/// Returns true if an object's deletion cost is invalid: an update may keep it then.
 pub(crate) fn has_invalid_deletion_cost(annotations: Option<&Object>) -> bool {
     let cost = annotations.and_then(|annotations| annotations.get(DELETION_COST)).and_then(Value::as_str);
     cost.is_some_and(|cost| !is_deletion_cost(cost))
@@ -123,12 +123,12 @@ pub(crate) fn validate_update(new: Option<&Object>, old: Option<&Object>, path: 
     }
 }
 
-/// Whether a pod shows one that its node made: it does not have what the cluster must make for it.
+/// Returns true for a mirror pod of a static pod, for which the cluster makes no objects such as resource claims.
 pub(super) fn is_mirror(metadata: Option<&Value>) -> bool {
     metadata.is_some_and(|metadata| metadata.at(&["annotations", MIRROR]).is_some())
 }
 
-fn tolerations(value: &str, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn tolerations(value: &str, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     match json::parse(value.as_bytes(), &Limits::default()) {
         Ok(Value::List(list)) => {
             toleration_rules(&list, options.compares_tolerations(), &path.child(TOLERATIONS), errors);

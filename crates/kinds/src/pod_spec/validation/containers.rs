@@ -9,7 +9,7 @@ use binnacle_validation::{checks, ports};
 
 use super::requirements::{self, Holder};
 use super::volumes::Volumes;
-use super::{Options, env, handlers, mounts, pull_policy, security};
+use super::{PodValidationOptions, env, handlers, mounts, pull_policy, security};
 use crate::tree::member;
 
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
@@ -19,12 +19,12 @@ const EXIT_CODES_MAX: usize = 255;
 const NOT_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 const NOT_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 
-/// What containers need to know of their pod.
+/// The parts of a pod that the rules for its containers use.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
     pub(super) volumes: Volumes<'a>,
     pub(super) claims: BTreeSet<&'a str>,
-    pub(super) options: &'a Options<'a>,
+    pub(super) options: &'a PodValidationOptions<'a>,
     pub(super) grace: Option<i64>,
     pub(super) host_users: bool,
 }
@@ -147,7 +147,7 @@ pub(crate) fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 
-/// Whether one container's end can restart all of them.
+/// Returns true if the end of some container can restart all of them.
 pub(crate) fn restarts_all_containers(spec: &Value) -> bool {
     ["initContainers", "containers"]
         .iter()
@@ -252,7 +252,12 @@ fn resize_policy(list: &[Value], pod_policy: &str, path: &FieldPath, errors: &mu
 }
 
 /// Init containers could keep running before containers had restart rules, and sidecars got rules last.
-fn init_restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+fn init_restart_policy(
+    container: &Value,
+    options: &PodValidationOptions<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let has_rules = !container.list_at(&["restartPolicyRules"]).is_empty();
     match container.get("restartPolicy").and_then(Value::as_str) {
         None if has_rules => {
@@ -273,8 +278,8 @@ fn init_restart_policy(container: &Value, options: &Options<'_>, path: &FieldPat
     }
 }
 
-/// When a container restarts on its own terms, by exit codes too.
-fn restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+/// Validates the restart policy of a container and its rules for exit codes.
+fn restart_policy(container: &Value, options: &PodValidationOptions<'_>, path: &FieldPath, errors: &mut FieldErrors) {
     let rules = container.list_at(&["restartPolicyRules"]);
     let at = path.child("restartPolicy");
     match container.get("restartPolicy").and_then(Value::as_str) {
@@ -303,7 +308,7 @@ fn restart_policy(container: &Value, options: &Options<'_>, path: &FieldPath, er
     }
 }
 
-/// Whether a field has more than its zero value.
+/// Returns true if a field has more than its zero value.
 fn is_given(container: &Value, field: &str) -> bool {
     match container.get(field) {
         None | Some(Value::Null) => false,

@@ -58,7 +58,7 @@ pub(super) fn field(selector: &Value, supported: &[&str], path: &FieldPath, erro
             _ => cannot("field label does not support subscript", given),
         };
     }
-    // What clients of before v1 call it.
+    // The name of the field before v1.
     let name = if given == "spec.host" { "spec.nodeName" } else { given };
     if !KNOWN.contains(&name) {
         return cannot("field label not supported", given);

@@ -1,4 +1,4 @@
-//! What an update may keep of the old object although it breaks a rule of today.
+//! Rules of today that an update relaxes, for values of the old object that break them.
 
 use binnacle_meta::{FieldErrors, FieldPath, Quantity};
 use binnacle_schema::{Object, Value};
@@ -17,7 +17,7 @@ const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Rules that are relaxed.
 #[derive(Clone, Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct PodValidationOptions<'a> {
     pub(crate) features: &'a Features,
     /// The rules are for a pod, not for a template.
     pub(crate) is_pod: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Options<'a> {
     pub(crate) users_with_host_network: bool,
 }
 
-impl<'a> Options<'a> {
+impl<'a> PodValidationOptions<'a> {
     /// No rule is relaxed.
     pub(crate) fn strict(features: &'a Features) -> Self {
         Self {
@@ -75,22 +75,22 @@ impl<'a> Options<'a> {
         Self { any_deletion_cost: !features.enabled("PodDeletionCost"), unmerged_label_keys, ..Self::strict(features) }
     }
 
-    /// Whether tolerations may compare values as numbers.
+    /// Returns true if tolerations may compare values as numbers.
     pub(crate) fn compares_tolerations(&self) -> bool {
         self.compare_tolerations || self.features.enabled("TaintTolerationComparisonOperators")
     }
 
-    /// Whether variables may come from files.
+    /// Returns true if variables may come from files.
     pub(crate) fn allows_file_keys(&self) -> bool {
         self.file_keys || self.features.enabled("EnvFiles")
     }
 
-    /// Whether containers may restart by rules of their own.
+    /// Returns true if containers may restart by rules of their own.
     pub(crate) fn allows_restart_rules(&self) -> bool {
         self.restart_rules || self.features.enabled("ContainerRestartRules")
     }
 
-    /// Whether the end of a container may restart all, and sidecars may have rules.
+    /// Returns true if the end of a container may restart all, and sidecars may have rules.
     pub(crate) fn allows_restart_of_all(&self) -> bool {
         self.restart_all_containers || self.features.enabled("RestartAllContainersOnContainerExits")
     }
@@ -146,7 +146,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Whether some container restarts all of them, or is a sidecar with rules: both came with one feature.
+/// Returns true if some container restarts all of them, or is a sidecar with rules: one feature gate covers both.
 fn restarts_all(spec: &Value) -> bool {
     let rules = |container: &Value| !container.list_at(&["restartPolicyRules"]).is_empty();
     restarts_all_containers(spec)
@@ -162,13 +162,13 @@ fn has_invalid_selector(spec: &Value) -> bool {
     })
 }
 
-/// Whether keys of spread constraints become part of their selectors.
+/// Returns true if label keys of topology spread constraints are merged into their selectors.
 pub(crate) fn merges_label_keys(features: &Features) -> bool {
     features.enabled("MatchLabelKeysInPodTopologySpread")
         && features.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge")
 }
 
-/// The rule of the day holds, unless what is there already breaks it: then it is held to the other one.
+/// Returns true if label keys are validated as unmerged: by the feature gates, unless the old object breaks that rule.
 fn unmerged_label_keys(features: &Features, constraints: &[Value]) -> bool {
     let breaks = |rule: fn(&Value, &FieldPath, &mut FieldErrors)| {
         let mut errors = FieldErrors::new();

@@ -8,7 +8,7 @@ use binnacle_validation::metadata::shown;
 use binnacle_validation::{checks, names, selectors, signers};
 
 use super::sources::{file_mode, key_to_path, needs};
-use super::{Options, fields, paths};
+use super::{PodValidationOptions, fields, paths};
 use crate::tree::member;
 
 /// The fields of a pod that a file can hold.
@@ -28,7 +28,12 @@ pub(super) fn downward_api(source: &Value, path: &FieldPath, errors: &mut FieldE
     source.list_at(&["items"]).iter().for_each(|file| downward_file(file, path, errors));
 }
 
-pub(super) fn projected(source: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn projected(
+    source: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     file_mode(source, "defaultMode", path, errors);
     let mut files = Files { path, known: HashSet::new() };
     for (i, item) in errors.while_room(source.list_at(&["sources"]).iter().enumerate()) {
@@ -108,7 +113,13 @@ fn keys(source: &Value, path: &FieldPath, files: &mut Files<'_>, errors: &mut Fi
     }
 }
 
-fn token(source: &Value, path: &FieldPath, volume: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn token(
+    source: &Value,
+    path: &FieldPath,
+    volume: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let seconds = source.int_at(&["expirationSeconds"]).unwrap_or(0);
     let at = path.child("expirationSeconds");
     if seconds < TEN_MINUTES {

@@ -6,11 +6,11 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath, Quantity};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, resource_names};
 
-use super::Options;
+use super::PodValidationOptions;
 use crate::tree::member;
 use binnacle_validation::pod_resources::{aggregate, is_huge_page, is_pod_level, quantity};
 
-/// Whose resources are looked at.
+/// The owner of resource requirements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     Container,
@@ -22,7 +22,7 @@ pub(super) fn requirements(
     holder: Holder,
     claims: &BTreeSet<&str>,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let mut seen = Seen::default();
@@ -61,12 +61,12 @@ pub(super) fn requirements(
     claim_names(requirements.list_at(&["claims"]), claims, &path.child("claims"), errors);
 }
 
-/// The resources of the pod as a whole, and that they cover what the containers ask for.
+/// Validates the resources of the pod as a whole, which must cover those of its containers.
 pub(super) fn pod_requirements(
     spec: &Value,
     claims: &BTreeSet<&str>,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let Some(of_pod) = member(spec, "resources") else { return };
@@ -109,7 +109,7 @@ pub(super) fn pod_requirements(
     }
 }
 
-/// What the rules that look at all resources need to know.
+/// The facts about requirements that the rules for all resources together need.
 #[derive(Default)]
 struct Seen {
     compute: bool,
@@ -122,7 +122,7 @@ impl Seen {
         name: &str,
         value: &Quantity,
         path: &FieldPath,
-        options: &Options<'_>,
+        options: &PodValidationOptions<'_>,
         errors: &mut FieldErrors,
     ) {
         self.compute |= name == "cpu" || name == "memory";

@@ -7,7 +7,7 @@ use binnacle_schema::Value;
 use binnacle_validation::selectors::{self, no_operator};
 use binnacle_validation::{checks, names};
 
-use super::Options;
+use super::PodValidationOptions;
 use crate::tree::member;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -16,7 +16,7 @@ const WEIGHT: &str = "must be in the range 1-100";
 
 // === Affinity ===
 
-pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn affinity(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let Some(affinity) = member(spec, "affinity") else { return };
     if let Some(rules) = member(affinity, "nodeAffinity") {
         let path = path.child("nodeAffinity");
@@ -57,7 +57,7 @@ pub(crate) fn node_selector(selector: &Value, any_value: bool, path: &FieldPath,
     }
 }
 
-/// Whether a term of a node selector has label values that break the rules.
+/// Returns true if a term of a node selector has invalid label values.
 pub(crate) fn has_invalid_label_values(selector: &Value) -> bool {
     selector
         .list_at(&["nodeSelectorTerms"])
@@ -122,7 +122,7 @@ fn field_requirement(requirement: &Value, path: &FieldPath, errors: &mut FieldEr
     }
 }
 
-fn pod_term(term: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn pod_term(term: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     for selector in ["labelSelector", "namespaceSelector"] {
         selectors::label_selector(term.get(selector), options.any_selector_value, &path.child(selector), errors);
     }
@@ -208,7 +208,12 @@ pub(super) fn unmerged_label_keys(holder: &Value, path: &FieldPath, errors: &mut
 
 // === Spread ===
 
-pub(super) fn topology_spread(list: &[Value], path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn topology_spread(
+    list: &[Value],
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     fn pair(constraint: &Value) -> (&str, &str) {
         (constraint.str_at(&["topologyKey"]), constraint.str_at(&["whenUnsatisfiable"]))
     }

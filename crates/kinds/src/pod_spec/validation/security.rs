@@ -6,7 +6,7 @@ use binnacle_validation::checks;
 use binnacle_validation::names::inclusive_range_error;
 use binnacle_validation::repeated;
 
-use super::{Options, paths, windows};
+use super::{PodValidationOptions, paths, windows};
 use crate::Features;
 use crate::internal;
 use crate::tree::member;
@@ -31,7 +31,7 @@ const IPC_SYSCTLS: [&str; 10] = [
     "kernel.shmmni",
 ];
 
-pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn of_pod(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let Some(context) = member(spec, "securityContext") else { return };
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
         id(&path.child(field), context.int_at(&[field]), errors);
@@ -102,7 +102,7 @@ pub(super) fn of_container(
 }
 
 /// A pod with users of its own shares nothing else of the host.
-pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     const WHY: &str = "when `hostUsers` is false";
     if spec.get("hostUsers").and_then(Value::as_bool) != Some(false) {
         return;
@@ -128,7 +128,7 @@ pub(super) fn host_users(spec: &Value, path: &FieldPath, options: &Options<'_>, 
     }
 }
 
-/// Why a sysctl may not be set: it belongs to a namespace that the pod shares with its host.
+/// The reason why a sysctl may not be set: it belongs to a namespace that the pod shares with its host.
 pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
     // With slashes first, dots and slashes have changed places.
     let name: String = match name.find(['.', '/']).map(|at| name.as_bytes()[at]) {
@@ -153,7 +153,7 @@ pub(super) fn host_sysctl(spec: &Value, name: &str) -> Option<&'static str> {
     (spec.bool_at(&["hostIPC"]) && ipc).then_some("may not be specified when 'hostIPC' is true")
 }
 
-/// What is wrong with an AppArmor profile.
+/// Validates an AppArmor profile.
 pub(super) fn app_armor_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     const NEEDED: &str = "must be set when AppArmor type is Localhost";
     let Some(profile) = member(context, "appArmorProfile") else { return };
@@ -205,7 +205,13 @@ fn seccomp_profile(context: &Value, path: &FieldPath, errors: &mut FieldErrors) 
     }
 }
 
-fn sysctls(spec: &Value, list: &[Value], path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn sysctls(
+    spec: &Value,
+    list: &[Value],
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let repeated = repeated(list, |sysctl| sysctl.str_at(&["name"]));
     for (i, sysctl) in errors.while_room(list.iter().enumerate()) {
         let at = path.index(i).child("name");

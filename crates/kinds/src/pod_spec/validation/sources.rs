@@ -86,7 +86,7 @@ pub(crate) fn iscsi(source: &Value, path: &FieldPath, errors: &mut FieldErrors) 
     iscsi_initiator(source, path, PREFIXES, errors);
 }
 
-/// The qualified name, the unit and the secret; `unknown` is said of names of another kind.
+/// Validates the qualified name, the unit and the secret; `unknown` is the error for names of other types.
 pub(crate) fn iscsi_rules(source: &Value, path: &FieldPath, unknown: &str, errors: &mut FieldErrors) {
     let name = source.str_at(&["iqn"]);
     let at = path.child("iqn");
@@ -251,7 +251,7 @@ fn partition(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether an iSCSI name is well formed; `None` for names of no known kind.
+/// Returns true if an iSCSI name is well formed; `None` for names of unknown types.
 fn iscsi_name(name: &str) -> Option<bool> {
     let alphanumeric = |rest: &str, n: usize| {
         // Any character may separate the kind from the number.
@@ -282,7 +282,7 @@ fn is_qualified(rest: &str) -> bool {
         && !own.contains([',', ';', '*', '&', '$', '|', ' ', '\t', '\n', '\r', '\u{c}'])
 }
 
-/// What Go's `net.SplitHostPort` accepts.
+/// Returns true for an address that Go's `net.SplitHostPort` accepts.
 fn is_host_port(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let host = match host.strip_prefix('[') {

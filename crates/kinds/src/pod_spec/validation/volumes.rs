@@ -6,12 +6,12 @@ use binnacle_meta::{FieldError, FieldErrors, FieldPath};
 use binnacle_schema::Value;
 use binnacle_validation::{checks, names};
 
-use super::{Options, projected, sources};
+use super::{PodValidationOptions, projected, sources};
 use crate::core::persistent_volume_claim;
 use crate::tree::member;
 
-/// How the rules of one kind of source are called: with the source and its path.
-type Rule = fn(&Value, &FieldPath, &Options<'_>, &mut FieldErrors);
+/// The rules of one type of volume source, called with the source and its path.
+type Rule = fn(&Value, &FieldPath, &PodValidationOptions<'_>, &mut FieldErrors);
 
 /// Every source in the order in which kube-apiserver looks for them: its field, where its own errors are reported, and
 /// where a second one is. (The three differ in places.)
@@ -62,7 +62,7 @@ pub(super) fn validate<'a>(
     volumes: &'a [Value],
     pod_name: &str,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) -> Volumes<'a> {
     let ephemeral: HashSet<&str> = volumes
@@ -107,7 +107,7 @@ fn source(
     name: &str,
     pod_name: &str,
     path: &FieldPath,
-    options: &Options<'_>,
+    options: &PodValidationOptions<'_>,
     errors: &mut FieldErrors,
 ) {
     let mut found = false;
@@ -135,7 +135,7 @@ fn source(
     }
 }
 
-fn empty_dir(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut FieldErrors) {
+fn empty_dir(source: &Value, path: &FieldPath, _: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let limit = member(source, "sizeLimit").and_then(binnacle_validation::pod_resources::quantity);
     if limit.is_some_and(|limit| limit.sign() < 0) {
         let why = "SizeLimit field must be a valid resource quantity";
@@ -161,7 +161,7 @@ fn csi(source: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-fn ephemeral(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut FieldErrors) {
+fn ephemeral(source: &Value, path: &FieldPath, _: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = path.child("volumeClaimTemplate");
     match member(source, "volumeClaimTemplate") {
         Some(template) => persistent_volume_claim::validate_template(template, &path, errors),
@@ -169,7 +169,7 @@ fn ephemeral(source: &Value, path: &FieldPath, _: &Options<'_>, errors: &mut Fie
     }
 }
 
-fn image(source: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn image(source: &Value, path: &FieldPath, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     if options.is_pod {
         checks::required(&path.child("reference"), source.str_at(&["reference"]), errors);
     }

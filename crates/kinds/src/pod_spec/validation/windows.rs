@@ -69,7 +69,7 @@ pub(super) fn host_processes(features: &Features, spec: &Value, path: &FieldPath
     }
 }
 
-/// What a pod of a named operating system may not have.
+/// Validates a pod against its operating system: rejects fields that belong to the other.
 pub(super) fn operating_system(spec: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     if member(spec, "os").is_none() {
         return;

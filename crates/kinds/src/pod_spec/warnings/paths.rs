@@ -8,7 +8,7 @@ use binnacle_schema::Value;
 use super::ENOUGH;
 use crate::tree::member;
 
-/// How many parts of paths are compared.
+/// The limit on path segments that are compared.
 const MAX_PARTS: usize = 1 << 16;
 
 pub(super) fn overlaps(volumes: &[Value]) -> Vec<String> {

@@ -11,7 +11,7 @@ use binnacle_validation::{checks, ip, repeated};
 
 use super::{reported, update};
 use crate::Features;
-use crate::pod_spec::validation::Options;
+use crate::pod_spec::validation::PodValidationOptions;
 use crate::pod_spec::validation::containers::restarts_all_containers;
 use crate::tree::member;
 
@@ -22,7 +22,7 @@ const STATUSES: [&str; 3] = ["containerStatuses", "initContainerStatuses", "ephe
 
 pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    update::annotations(object, old, &Options::for_pod_update(features, old), &mut errors);
+    update::annotations(object, old, &PodValidationOptions::for_pod_update(features, old), &mut errors);
     let path = FieldPath::new("status");
     let null = Value::Null;
     let (spec, status) = (object.get("spec").unwrap_or(&null), object.get("status").unwrap_or(&null));
@@ -89,7 +89,7 @@ fn nominated_node(object: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// What has ended stays so, unless it is to be restarted.
+/// Rejects terminated containers that run again, unless their restart policy restarts them.
 fn transitions(
     features: &Features,
     list: &str,
@@ -107,7 +107,7 @@ fn transitions(
         _ => &[],
     };
     if list != "ephemeralContainerStatuses"
-        && Options::for_pod_update(features, pod).allows_restart_of_all()
+        && PodValidationOptions::for_pod_update(features, pod).allows_restart_of_all()
         && restarts_all_containers(spec)
     {
         return;

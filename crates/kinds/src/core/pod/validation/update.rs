@@ -1,4 +1,4 @@
-//! What an update may change of a pod: little, once it is made. More while it is gated (KEP-3838).
+//! Validation of a pod's update, which may change little of the spec; more while the pod is gated (KEP-3838).
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::Features;
 use crate::diff;
 use crate::equality::{equal, equal_at, equal_maps};
 use crate::internal::internal;
-use crate::pod_spec::validation::{Options, annotations as annotation_rules};
+use crate::pod_spec::validation::{PodValidationOptions, annotations as annotation_rules};
 use crate::tree::{keep_at, member, remove_at};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
@@ -24,7 +24,7 @@ const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].ima
 
 pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &Value) -> FieldErrors {
     let mut errors = FieldErrors::new();
-    let options = Options::for_pod_update(features, old);
+    let options = PodValidationOptions::for_pod_update(features, old);
     metadata_and_spec(object, &options, &mut errors);
     annotations(object, old, &options, &mut errors);
     let path = FieldPath::new("spec");
@@ -57,7 +57,7 @@ pub(in crate::core::pod) fn validate(features: &Features, object: &Value, old: &
 }
 
 /// The rules of a pod's annotations when they may have changed.
-pub(super) fn annotations(object: &Value, old: &Value, options: &Options<'_>, errors: &mut FieldErrors) {
+pub(super) fn annotations(object: &Value, old: &Value, options: &PodValidationOptions<'_>, errors: &mut FieldErrors) {
     let path = FieldPath::new("metadata").child("annotations");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     annotation_rules::validate_update(annotations_of(object), annotations_of(old), &path, errors);
@@ -104,7 +104,13 @@ fn deadline(spec: &Value, old: &Value, path: &FieldPath, errors: &mut FieldError
     }
 }
 
-fn tolerations(spec: &Value, old: &Value, path: &FieldPath, options: &Options<'_>, errors: &mut FieldErrors) {
+fn tolerations(
+    spec: &Value,
+    old: &Value,
+    path: &FieldPath,
+    options: &PodValidationOptions<'_>,
+    errors: &mut FieldErrors,
+) {
     let new = spec.list_at(&["tolerations"]);
     fn told(toleration: &Value) -> [&str; 4] {
         ["key", "operator", "value", "effect"].map(|field| toleration.str_at(&[field]))
@@ -128,7 +134,7 @@ fn scheduling_gates(spec: &Value, old: &Value, path: &FieldPath, errors: &mut Fi
     }
 }
 
-/// Makes all that may change what it was, so that any other change shows.
+/// Puts all fields that may change back to their old values, so that any other change shows.
 fn forget_changeable(spec: &mut Value, old: &Value) {
     for list in ["containers", "initContainers"] {
         let containers = spec.get_mut(list).and_then(Value::as_list_mut).into_iter().flatten();

@@ -1,0 +1,161 @@
+//! Packages of a small program: made twice, taken apart by the tools that are at hand, and started.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+use super::*;
+
+/// A release whose programs are `true`, which ends well.
+fn release() -> Release {
+    let elf = fs::read("/bin/true").unwrap();
+    Release {
+        version: "1.2.3".into(),
+        revision: Some("abc".into()),
+        epoch: 1_700_000_000,
+        maintainer: "Somebody <somebody@binnacle.example>".into(),
+        target: Target::named(None).unwrap(),
+        programs: PROGRAMS.map(|name| (name, elf.clone())).into(),
+        licence: b"licence".to_vec(),
+        readme: b"readme".to_vec(),
+        sysroot: "/".into(),
+        // Tests run unoptimized.
+        compression: Compression::none(),
+    }
+}
+
+/// A folder with everything that is packed.
+fn packed() -> tempfile::TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    release().pack(&[]).unwrap().write(temp.path()).unwrap();
+    temp
+}
+
+/// Runs a tool, or says that it is not there.
+fn run(command: &mut Command) -> Option<Output> {
+    match command.output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{command:?}: {output:?}");
+            Some(output)
+        }
+        Err(error) => {
+            eprintln!("skipped: {command:?}: {error}");
+            None
+        }
+    }
+}
+
+fn all_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(all_files(&path));
+        } else {
+            files.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    files
+}
+
+#[test]
+fn equal_programs_give_equal_bytes() {
+    let (one, other) = (packed(), packed());
+    let relative = |temp: &tempfile::TempDir| -> Vec<_> {
+        let strip =
+            |(path, bytes): (PathBuf, Vec<u8>)| (path.strip_prefix(temp.path()).unwrap().to_owned(), sha256(&bytes));
+        all_files(temp.path()).into_iter().map(strip).collect()
+    };
+    let (one, other) = (relative(&one), relative(&other));
+    assert!(one.len() > 10, "{one:?}");
+    assert_eq!(one, other);
+}
+
+#[test]
+fn checksums_of_all_files() {
+    let temp = packed();
+    run(Command::new("sha256sum").args(["--check", "--strict", SUMS]).current_dir(temp.path()));
+    let sums = fs::read_to_string(temp.path().join(SUMS)).unwrap();
+    assert_eq!(sums.lines().count() + 1, all_files(temp.path()).len());
+}
+
+#[test]
+fn the_tarball_has_the_programs() {
+    let temp = packed();
+    let name = format!("binnacle-1.2.3-{}", release().target.triple);
+    let file = fs::File::open(temp.path().join(format!("{name}.tar.gz"))).unwrap();
+    tar::Archive::new(GzDecoder::new(file)).unpack(temp.path()).unwrap();
+    let folder = temp.path().join(name);
+    for program in PROGRAMS {
+        run(&mut Command::new(folder.join(program))).unwrap();
+    }
+    run(Command::new("sha256sum").args(["--check", "--strict", SUMS]).current_dir(folder));
+}
+
+/// What dpkg makes of the package; whether it installs is tried by `packaging/deb/check`.
+#[test]
+fn dpkg_reads_the_package() {
+    let temp = packed();
+    let package = temp.path().join(format!("binnacle_1.2.3_{}.deb", release().target.debian));
+    let control = temp.path().join("control");
+    let Some(_) = run(Command::new("dpkg-deb").arg("--control").arg(&package).arg(&control)) else { return };
+    let fields = fs::read_to_string(control.join("control")).unwrap();
+    for line in ["Package: binnacle", "Version: 1.2.3", "Priority: optional"] {
+        assert!(fields.lines().any(|found| found == line), "{fields}");
+    }
+    assert!(fields.contains("\nDepends: libc6 (>= 2."), "{fields}");
+    let data = temp.path().join("data");
+    run(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&data)).unwrap();
+    run(Command::new("md5sum").args(["--check", "--strict"]).arg(control.join("md5sums")).current_dir(&data));
+    for program in ["usr/bin/binnacle", "usr/lib/binnacle/envtest/kube-apiserver", "usr/lib/binnacle/envtest/etcd"] {
+        run(&mut Command::new(data.join(program))).unwrap();
+    }
+    for script in ["postinst", "prerm", "postrm"] {
+        run(Command::new("sh").arg("-n").arg(control.join(script)));
+    }
+}
+
+/// Follows every reference from the index on, compares digests and sizes, and starts the program in a root that has nothing
+/// but the layers.
+#[test]
+fn the_image_is_whole_and_runs() {
+    let temp = packed();
+    let layout = temp.path().join(format!("binnacle-1.2.3-{}-image", release().target.triple));
+    let blob = |descriptor: &Value| {
+        let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+        let bytes = fs::read(layout.join("blobs/sha256").join(digest)).unwrap();
+        assert_eq!(sha256(&bytes), digest);
+        assert_eq!(descriptor["size"], bytes.len());
+        bytes
+    };
+    let document = |descriptor: &Value| -> Value { serde_json::from_slice(&blob(descriptor)).unwrap() };
+    let index: Value = serde_json::from_slice(&fs::read(layout.join("index.json")).unwrap()).unwrap();
+    let manifests = index["manifests"].as_array().unwrap();
+    assert_eq!(manifests.len(), 2);
+    for (descriptor, user) in manifests.iter().zip(["65532:65532", "0:0"]) {
+        let manifest = document(descriptor);
+        let config = document(&manifest["config"]);
+        assert_eq!(config["config"]["User"], user);
+        let root = tempfile::tempdir().unwrap();
+        let layers = manifest["layers"].as_array().unwrap();
+        let contents = config["rootfs"]["diff_ids"].as_array().unwrap();
+        assert_eq!(layers.len(), contents.len());
+        assert_eq!(layers.len(), config["history"].as_array().unwrap().len());
+        for (layer, content) in layers.iter().zip(contents) {
+            let mut archive = Vec::new();
+            std::io::copy(&mut GzDecoder::new(&blob(layer)[..]), &mut archive).unwrap();
+            assert_eq!(*content, format!("sha256:{}", sha256(&archive)));
+            tar::Archive::new(&archive[..]).unpack(root.path()).unwrap();
+        }
+        let program = config["config"]["Entrypoint"][0].as_str().unwrap();
+        if run(Command::new("unshare").args(["-r", "true"])).is_some() {
+            run(Command::new("unshare").args(["-r", "chroot"]).arg(root.path()).arg(program));
+        }
+    }
+    // Tools for images, where they are installed.
+    let name = format!("oci:{}:1.2.3-root", layout.display());
+    run(Command::new("skopeo").args(["inspect", "--config", &name]));
+}

@@ -1,0 +1,5 @@
+"""A Kubernetes API server for each test, from the program kube-apiserver of Binnacle."""
+
+from .server import ApiServer, StartError
+
+__all__ = ["ApiServer", "StartError"]
