@@ -34,7 +34,7 @@ impl<'a> Subject<'a> {
         Self { attributes, snapshot, lookup, equivalents, left_unpruned, labels }
     }
 
-    /// True once a custom object was accepted: see
+    /// Returns true once a custom object was accepted: see
     /// [`RequestNotes::note_unpruned`](binnacle_registry::RequestNotes::note_unpruned).
     pub fn left_unpruned(&self) -> bool {
         self.left_unpruned.load(Ordering::Relaxed)

@@ -126,7 +126,7 @@ impl Subject<'_> {
         if let Some(custom) = &resource.collection.kind.custom {
             read_managed_fields(&**custom, &mut changed).map_err(Status::internal)?;
             // What says to be something else has other defaults, or none.
-            if changed.str_at(&["kind"]) == kind.kind {
+            if changed.str_at(&["kind"]) == kind.kind && self.has_version_of(&changed) {
                 custom.set_defaults(&mut changed);
             }
             self.left_unpruned.store(true, Ordering::Relaxed);
@@ -157,7 +157,7 @@ fn read_managed_fields(custom: &dyn CustomSchema, object: &mut Value) -> Result<
     custom.fit(&mut read)?;
     let metadata = object.make_at(&["metadata"]);
     match read.list_at(&["metadata", MEMBER]) {
-        [] if managers.as_list().is_none_or(|managers| managers.is_empty()) => drop(metadata.remove(MEMBER)),
+        [] if managers.as_list().is_some_and(|managers| managers.is_empty()) => drop(metadata.remove(MEMBER)),
         [] => {}
         readable => drop(metadata.insert(MEMBER, Value::List(readable.to_vec()))),
     }

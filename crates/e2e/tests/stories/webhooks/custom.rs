@@ -141,6 +141,16 @@ async fn patched_beyond_the_schema() {
         assert_eq!(judged.lock().last().unwrap()["metadata"][member], value, "{member}");
     }
 
+    // On the way into another version nothing is left out.
+    *operations.lock() = json!([{"op": "add", "path": "/metadata/managedFields", "value": ""}]);
+    let mut new = widget(1);
+    new["apiVersion"] = json!("hooks.test/v2");
+    new["metadata"]["name"] = json!("other");
+    let refused = send(&server, "POST", &WIDGETS.replace("/v1/", "/v2/"), &new).await;
+    let why =
+        "json: cannot unmarshal string into Go struct field ObjectMeta.managedFields of type []v1.ManagedFieldsEntry";
+    assert_eq!((refused.status, &refused.body["message"]), (500, &json!(why)));
+
     *operations.lock() = json!([]);
     let object = json!({"metadata": {"name": "c"}});
     assert_eq!(send(&server, "POST", CONFIG_MAPS, &object).await.status, 201);
