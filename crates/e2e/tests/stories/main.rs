@@ -65,6 +65,7 @@ mod slow_watchers;
 mod soak;
 mod stopping;
 mod storage_metrics;
+mod storage_migration;
 mod storage_versions;
 mod unreadable_objects;
 mod vulnerabilities;
