@@ -48,13 +48,18 @@ async fn main() {
         ["report", directory] => {
             let table = measure(&[], scale).await;
             let path = Path::new(directory).join("measured.md");
-            std::fs::write(&path, report(&table, scale)).unwrap();
+            let before = std::fs::read_to_string(&path).unwrap_or_default();
+            let by_hand = before.find(BY_HAND).map_or("", |at| &before[at..]);
+            std::fs::write(&path, report(&table, scale) + by_hand).unwrap();
             println!("wrote {}", path.display());
             curves::run(directory, scale).await;
         }
         wanted => drop(measure(wanted, scale).await),
     }
 }
+
+/// From this heading on a report stays as it is.
+const BY_HAND: &str = "\n## Custom resources\n";
 
 /// Prints the rows as they come, and answers the table.
 async fn measure(wanted: &[&str], scale: f64) -> String {

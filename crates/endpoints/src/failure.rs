@@ -7,23 +7,23 @@ use binnacle_request::{AnsweredStatus, Body, Preferences, Request, Response};
 use binnacle_schema::{Value, json};
 use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
 
-use crate::negotiate::{self, Encoding};
+use crate::negotiate::{self, Encoding, Encodings};
 use crate::respond;
 
 /// A Status as the answer, in the encoding that the client accepts (JSON where that cannot be agreed on).
 pub(crate) fn response(request: &Request, status: &Status) -> Response {
-    of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request))
+    of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request), Encodings::STANDARD)
 }
 
 /// As [`response`], from what is kept of a request.
 pub fn of_preferences(status: &Status, preferences: &Preferences) -> Response {
-    of_accept(status, preferences.accept.as_ref(), preferences.pretty)
+    of_accept(status, preferences.accept.as_ref(), preferences.pretty, Encodings::STANDARD)
 }
 
-/// As [`response`], from what the client accepts.
-pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool) -> Response {
+/// As [`response`], from what the client accepts and is offered.
+pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool, encodings: Encodings) -> Response {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    match negotiate::encoding(accept) {
+    match negotiate::encoding(accept, encodings) {
         Some((encoding, asked)) => of_encoding(status, encoding, pretty || asked),
         // What cannot be agreed on, kube-apiserver writes for people.
         None => of_encoding(status, Encoding::Json, true),

@@ -1,7 +1,7 @@
 //! The wire forms of stored objects: made once on first use, kept with the object, shared by all readers.
 
 use binnacle_meta::Status;
-use binnacle_schema::{Value, json, proto};
+use binnacle_schema::{Message, Value, json, proto};
 use binnacle_scheme::Named;
 use binnacle_store::Revision;
 use binnacle_watchcache::{Entry, FormId};
@@ -49,6 +49,11 @@ impl Resource {
     /// for custom resources, whose items are whole.
     pub fn item_offset(&self) -> Option<usize> {
         (!self.collection.codec().names_items()).then_some(self.type_meta.len())
+    }
+
+    /// What the fields of objects are; `None` for custom resources, which are written as the free trees that they are.
+    pub fn schema(&self) -> Option<&Message> {
+        self.collection.kind.custom.is_none().then(|| &*self.message)
     }
 
     /// Brings an object of this version into the form in which it is written.
