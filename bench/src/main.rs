@@ -48,15 +48,18 @@ async fn main() {
         ["report", directory] => {
             let table = measure(&[], scale).await;
             let path = Path::new(directory).join("measured.md");
-            let former = std::fs::read_to_string(&path).unwrap_or_default();
-            let beside = former.find(BESIDE).map_or("", |at| &former[at..]);
-            std::fs::write(&path, report(&table, scale) + beside).unwrap();
+            let before = std::fs::read_to_string(&path).unwrap_or_default();
+            let by_hand = before.find(BY_HAND).map_or("", |at| &before[at..]);
+            std::fs::write(&path, report(&table, scale) + by_hand).unwrap();
             println!("wrote {}", path.display());
             curves::run(directory, scale).await;
         }
         wanted => drop(measure(wanted, scale).await),
     }
 }
+
+/// From this heading on a report stays as it is.
+const BY_HAND: &str = "\n## Beside kube-apiserver\n";
 
 /// Prints the rows as they are measured, and returns the table.
 async fn measure(wanted: &[&str], scale: f64) -> String {
@@ -76,8 +79,6 @@ async fn measure(wanted: &[&str], scale: f64) -> String {
     table
 }
 
-/// What follows in the report was measured beside another server, by programs that do not run here, and is kept.
-const BESIDE: &str = "\n## Beside kube-apiserver\n";
 
 fn report(table: &str, scale: f64) -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

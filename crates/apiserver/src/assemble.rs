@@ -28,6 +28,7 @@ use binnacle_encryption::ConfigError;
 use binnacle_endpoints::{failure_response, read_object};
 use binnacle_kinds::BuiltInKinds;
 use binnacle_kubelet::Kubelets;
+use binnacle_meta::Encodings;
 use binnacle_metrics::{Exposed, keep};
 use binnacle_openapi::OpenApiLink;
 use binnacle_proxy::{CertificateMetrics, ClientIdentity, Way, register_webhook_certificates};
@@ -338,7 +339,9 @@ pub(crate) async fn assemble(mut config: Settings) -> Result<(Assembled, About),
     let shown = resources.clone();
     let what_is_served = move || shown.snapshot().served().clone();
     let documented = aggregator.clone();
-    let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds()).with_others(move || documented.openapi());
+    let encodings = Encodings::new(features.enabled("CBORServingAndStorage"));
+    let openapi = OpenApiLink::new(what_is_served, binnacle_builtin::kinds(), encodings);
+    let openapi = openapi.with_others(move || documented.openapi());
     let mut links: Vec<Arc<dyn Link>> = vec![
         Arc::new(health),
         Arc::new(VersionLink::new(failure_response, BUILD, &features.gates)),

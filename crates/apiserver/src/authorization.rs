@@ -98,7 +98,7 @@ impl Prepared {
         let (mut nodes, mut node) = (None, None);
         if has(&self.config, &AuthorizerMode::Node) {
             let graph = NodeGraph::new(Some(metrics.clone()));
-            let rules = node_rules().map_err(|status| failed(status.message()))?;
+            let rules = node_rules(resources.features()).map_err(|status| failed(status.message()))?;
             node = Some(Arc::new(Node::new(graph.clone(), rules)));
             nodes = Some(graph);
         }

@@ -5,6 +5,7 @@ mod split;
 mod table;
 
 use binnacle_authz::{Rule, uncovered};
+use binnacle_features::Features;
 use binnacle_meta::{Status, StatusReason};
 use binnacle_registry::Catalog;
 use binnacle_schema::{Object, Value};
@@ -16,8 +17,8 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
-    // Roles first: otherwise a user without `escalate` could bind a role before it gets more rules.
-    let table = table::parse()?;
+    // Roles first: who may not escalate could otherwise be bound to less than the role says.
+    let table = table::parse(resources.features())?;
     let bindings = Objects::new(resources, GROUP, "v1", "clusterrolebindings")?;
     split::ensure(&bindings, &table.cluster_role_bindings).await?;
     for (plural, wanted) in [
@@ -32,9 +33,9 @@ pub(crate) async fn ensure(resources: &Catalog) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns the cluster roles that every cluster has.
-pub(crate) fn cluster_roles() -> Result<Vec<Value>, Status> {
-    Ok(table::parse()?.cluster_roles)
+/// The cluster roles that every cluster with these features has.
+pub(crate) fn cluster_roles(features: &Features) -> Result<Vec<Value>, Status> {
+    Ok(table::parse(features)?.cluster_roles)
 }
 
 async fn reconcile(objects: &Objects, wanted: Vec<Value>) -> Result<(), Status> {
@@ -127,6 +128,27 @@ mod tests {
 
     use super::*;
     use crate::testing::Cluster;
+
+    /// A role of a feature, with its rules, and its binding are there with that feature only.
+    #[test]
+    fn roles_of_features() {
+        use binnacle_features::{Gates, Version};
+        let role = "system:controller:storage-version-migrator-controller";
+        let rules = |features: &Features| {
+            let table = table::parse(features).expect("the table can be read");
+            let named = |object: &&Value| object.str_at(&["metadata", "name"]) == role;
+            assert_eq!(
+                table.cluster_role_bindings.iter().filter(named).count(),
+                table.cluster_roles.iter().filter(named).count()
+            );
+            let last = table.cluster_roles.iter().map(|role| role.list_at(&["rules"]).len()).sum::<usize>();
+            (table.cluster_roles.iter().find(named).map(|role| role.list_at(&["rules"]).len()), last)
+        };
+        let gates = Gates::parse(&["StorageVersionMigrator=true"], Version::BINARY, Version::BINARY.previous());
+        let on = Features { gates: gates.expect("a beta gate"), allow_privileged: false };
+        let ((without, fewer), (with, more)) = (rules(&Features::default()), rules(&on));
+        assert_eq!((without, with, more - fewer), (None, Some(4), 4));
+    }
 
     #[tokio::test]
     async fn what_is_missing_is_added() {

@@ -1,6 +1,6 @@
 //! Content negotiation for discovery: aggregated or plain, and the encoding.
 
-use binnacle_meta::{AcceptClause, Encoding, accept_clauses};
+use binnacle_meta::{AcceptClause, Encoding, Encodings, accept_clauses};
 
 /// The negotiated form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ pub(crate) fn negotiate(accept: &str, aggregated_offered: bool) -> Option<Form> 
     let first = |aggregated: bool| {
         clauses
             .iter()
-            .flat_map(|clause| Encoding::ALL.into_iter().map(move |encoding| (clause, encoding)))
+            .flat_map(|clause| Encodings::STANDARD.list().iter().map(move |encoding| (clause, *encoding)))
             .find(|(clause, encoding)| clause.covers(*encoding) && allows(clause, aggregated, *encoding))
             .map(|(clause, encoding)| {
                 let alone = aggregated && clause.parameter("profile") == Some("nopeer");

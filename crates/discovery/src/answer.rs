@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use binnacle_meta::{Encoding, Status, accept_names};
+use binnacle_meta::{Encoding, Encodings, Status, accept_names};
 use binnacle_schema::Limits;
 use binnacle_scheme::Served;
 use bytes::Bytes;
@@ -221,7 +221,8 @@ impl Discovery {
             Encoding::Yaml => {
                 ("application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", yaml(&aggregated.json))
             }
-            Encoding::Protobuf => (
+            // Discovery is never told in CBOR.
+            Encoding::Protobuf | Encoding::Cbor => (
                 "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
                 envelope(AGGREGATED[0], AGGREGATED[1], &list()).into(),
             ),
@@ -273,8 +274,8 @@ fn routed(ask: &Ask<'_>) -> Result<(), Status> {
     if ask.method != "GET" {
         return Err(Status::method_not_allowed());
     }
-    if !accept_names(ask.accept, &Encoding::media_types()) {
-        return Err(Status::router_not_acceptable(&Encoding::media_types()));
+    if !accept_names(ask.accept, &Encodings::STANDARD.media_types()) {
+        return Err(Status::router_not_acceptable(&Encodings::STANDARD.media_types()));
     }
     Ok(())
 }
@@ -287,14 +288,14 @@ fn plain(ask: &Ask<'_>, make: impl FnOnce(Encoding) -> Bytes) -> Result<Answer, 
 }
 
 fn not_acceptable() -> Status {
-    Status::not_acceptable(&Encoding::media_types())
+    Status::not_acceptable(&Encodings::STANDARD.media_types())
 }
 
 fn encode(encoding: Encoding, api_version: &str, kind: &str, document: &(impl Serialize + Message)) -> Bytes {
     match encoding {
         Encoding::Json => json(document),
         Encoding::Yaml => yaml(&json(document)),
-        Encoding::Protobuf => envelope(api_version, kind, document).into(),
+        Encoding::Protobuf | Encoding::Cbor => envelope(api_version, kind, document).into(),
     }
 }
 

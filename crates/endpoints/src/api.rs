@@ -17,7 +17,7 @@ use binnacle_scheme::{Release, ResourceDescription, Served, ServedGroup, Subreso
 use http::Method;
 use http::header::ACCEPT;
 
-use crate::negotiate::{self, Forms, Offer, Output};
+use crate::negotiate::{self, Encodings, Forms, Offer, Output};
 use crate::verbs::watch::MIN_TIMEOUT;
 use crate::verbs::{self, Answer, Call};
 use crate::{discover, failure, respond};
@@ -50,6 +50,8 @@ pub struct UnstoredCall {
     pub resource: Option<Arc<Resource>>,
     pub output: Output,
     pub warnings: Warnings,
+    /// What the body may be encoded in.
+    pub encodings: Encodings,
 }
 
 /// The group, version, plural and, for a subresource, its name.
@@ -65,6 +67,7 @@ pub struct Api {
     watch_timeout: Duration,
     authorizer: Arc<dyn Authorizer>,
     unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
+    encodings: Encodings,
 }
 
 impl Api {
@@ -76,6 +79,7 @@ impl Api {
         authorizer: Arc<dyn Authorizer>,
     ) -> Self {
         let discovery = ArcSwapOption::empty();
+        let encodings = Encodings::new(catalog.features().enabled("CBORServingAndStorage"));
         Self {
             catalog,
             unstored,
@@ -85,6 +89,7 @@ impl Api {
             watch_timeout: MIN_TIMEOUT,
             authorizer,
             unsafe_deletes: None,
+            encodings,
         }
     }
 
@@ -133,9 +138,18 @@ impl Api {
             Err(status) if status == Status::path_not_found() && !is_built_in(&snapshot, info) => {
                 failure::plain_not_found()
             }
-            Err(status) => failure::of_accept(&status, accept.as_ref(), pretty),
+            Err(status) => failure::of_accept(&status, accept.as_ref(), pretty, self.encodings_of(&status)),
         };
         respond::with_warnings(&warnings, response)
+    }
+
+    /// What a failure may be encoded in. The router's own refusals come before anything that knows CBOR.
+    fn encodings_of(&self, status: &Status) -> Encodings {
+        let of_router = [Status::path_not_found, Status::method_not_allowed, Status::router_unsupported_media_type];
+        match self.encodings.has_cbor() && of_router.iter().any(|refusal| *status == refusal()) {
+            true => Encodings::STANDARD,
+            false => self.encodings,
+        }
     }
 
     async fn dispatch(&self, request: Request, info: &RequestInfo, snapshot: &Snapshot, warnings: &Warnings) -> Answer {
@@ -257,6 +271,7 @@ impl Api {
             watch_timeout: self.watch_timeout,
             authorizer: self.authorizer.clone(),
             unsafe_deletes: self.unsafe_deletes.clone(),
+            encodings: self.encodings,
         }
     }
 
@@ -270,14 +285,16 @@ impl Api {
     ) -> Answer {
         let handler = self.unstored.get(&unstored_key(info, subresource)).ok_or_else(Status::path_not_found)?;
         let output = if handler.negotiates() {
-            negotiate::router_accepts(request.header("accept").unwrap_or(""), Offer::Object)?;
+            negotiate::router_accepts(request.header("accept").unwrap_or(""), Offer::Object, self.encodings)?;
             announce(description, self.catalog.features(), &request.record, warnings);
-            negotiate::output(&request, false, Forms { table: handler.has_table(), protobuf: true })?
+            let forms = Forms { table: handler.has_table(), protobuf: true, encodings: self.encodings };
+            negotiate::output(&request, false, forms)?
         } else {
             announce(description, self.catalog.features(), &request.record, warnings);
             Output::JSON
         };
-        handler.handle(UnstoredCall { request, resource, output, warnings: warnings.clone() }).await
+        let (warnings, encodings) = (warnings.clone(), self.encodings);
+        handler.handle(UnstoredCall { request, resource, output, warnings, encodings }).await
     }
 
     /// Returns the discovery documents, which are kept until the snapshot changes.
@@ -431,7 +448,7 @@ fn routed(call: &Call, verb: Verb, offer: Offer) -> Result<(), Status> {
         if verb == Verb::Patch {
             verbs::patch::patch_type(call)?;
         }
-        negotiate::router_accepts(request.header("accept").unwrap_or(""), offer)?;
+        negotiate::router_accepts(request.header("accept").unwrap_or(""), offer, call.encodings)?;
     }
     announce(&resource.description, &resource.collection.features, &request.record, &call.warnings);
     Ok(())

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use binnacle_meta::{GroupVersion, Text};
 use binnacle_registry::object;
 use binnacle_request::{AuditLevel, ObjectNotes, Record};
-use binnacle_schema::{Limits, Value, json, proto, yaml};
+use binnacle_schema::{Limits, Value, cbor, json, proto, yaml};
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
 use crate::negotiate::Encoding;
+use crate::patch_type::{ApplyFormat, PatchType};
 
 /// Records the request object, with its defaults, before any further step.
 pub fn note_request_object(record: &Record, object: &Value) {
@@ -30,14 +31,14 @@ pub fn note_request_object(record: &Record, object: &Value) {
     });
 }
 
-/// Records a patch, as it was sent.
-pub(crate) fn note_patch(record: &Record, patch: &[u8], is_yaml: bool) {
+/// Notes a patch, which is taken as it was sent.
+pub(crate) fn note_patch(record: &Record, patch: &[u8], kind: PatchType) {
     let Some(notes) = record.audit().filter(|notes| notes.level() >= Some(AuditLevel::Request)) else { return };
     let limits = Limits::default();
-    let value = if is_yaml {
-        yaml::parse(patch, &limits).ok().map(|(value, _)| value)
-    } else {
-        json::parse(patch, &limits).ok()
+    let value = match kind {
+        PatchType::Apply(ApplyFormat::Yaml) => yaml::parse(patch, &limits).ok().map(|(value, _)| value),
+        PatchType::Apply(ApplyFormat::Cbor) => cbor::parse(patch, &limits).ok(),
+        _ => json::parse(patch, &limits).ok(),
     };
     let Some(value) = value else { return };
     notes.note(|noted| noted.request_object = Some(encoded(&value, false)));
@@ -51,6 +52,8 @@ pub fn read_object(kinds: &dyn Kinds, media_type: &str, body: &Bytes, omit_manag
         json::parse(body, &limits).ok()?
     } else if essence == Encoding::Yaml.media_type() {
         yaml::parse(body, &limits).ok()?.0
+    } else if essence == Encoding::Cbor.media_type() {
+        cbor::parse(body, &limits).ok()?
     } else if essence == Encoding::Protobuf.media_type() {
         let envelope = proto::unwrap(body).ok()?;
         let version = GroupVersion::parse(&envelope.api_version)?;
@@ -117,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn answers_in_every_encoding() {
         let status = Status::unauthorized("Unauthorized");
-        for encoding in [Encoding::Json, Encoding::Yaml, Encoding::Protobuf] {
+        for encoding in [Encoding::Json, Encoding::Yaml, Encoding::Protobuf, Encoding::Cbor] {
             let body = failure::of_encoding(&status, encoding, false).into_body().read(10_000).await.unwrap();
             let object = read_object(&BuiltInKinds, encoding.media_type(), &body, false).unwrap();
             let value: serde_json::Value = serde_json::from_slice(&object).unwrap();
@@ -150,7 +153,7 @@ mod tests {
         assert!(record.audit().is_none());
         record.begin_audit().decide(AuditLevel::Metadata, false);
         note_request_object(&record, &object);
-        note_patch(&record, b"{}", false);
+        note_patch(&record, b"{}", PatchType::Merge);
         let noted = record.begin_audit().noted();
         assert_eq!((noted.object.name.as_str(), noted.object.uid.as_str()), ("a", "u"));
         assert_eq!(noted.request_object, None);
@@ -159,7 +162,9 @@ mod tests {
         note_request_object(&record, &object);
         let noted = record.begin_audit().noted().request_object;
         assert_eq!(noted.as_deref(), Some(&br#"{"kind":"Pod","apiVersion":"v1","spec":{}}"#[..]));
-        note_patch(&record, b"a: [1]", true);
-        assert_eq!(record.begin_audit().noted().request_object.as_deref(), Some(&br#"{"a":[1]}"#[..]));
+        for (patch, format) in [(&b"a: [1]"[..], ApplyFormat::Yaml), (b"\xa1\x41a\x81\x01", ApplyFormat::Cbor)] {
+            note_patch(&record, patch, PatchType::Apply(format));
+            assert_eq!(record.begin_audit().noted().request_object.as_deref(), Some(&br#"{"a":[1]}"#[..]));
+        }
     }
 }

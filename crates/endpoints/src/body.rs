@@ -4,13 +4,14 @@ use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Received, Resource};
 use binnacle_request::{BodyError, Request};
 use binnacle_schema::decode::{self, DecodeError, Decoded, Empties};
+use binnacle_schema::json::TypeMeta;
 use binnacle_schema::proto::ProtoError;
-use binnacle_schema::{Findings, Limits, Message, Value, json, proto, yaml};
+use binnacle_schema::{CborError, Findings, Limits, Message, Value, json, proto, yaml};
 use binnacle_scheme::Kinds;
 use bytes::Bytes;
 
 use crate::custom;
-use crate::negotiate::{self, Encoding};
+use crate::negotiate::Encoding;
 use crate::params::FieldValidation;
 
 /// kube-apiserver's limit on request bodies: twice what etcd accepts.
@@ -34,11 +35,10 @@ pub async fn read(request: &mut Request) -> Result<Bytes, Status> {
 pub(crate) fn object(
     context: &Context,
     resource: &Resource,
-    content_type: Option<&str>,
+    encoding: Encoding,
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<Received, Status> {
-    let encoding = negotiate::input(content_type)?;
     if let Some(custom) = &resource.collection.kind.custom {
         return custom::object(context, resource, &**custom, encoding, body, validation).map(Received::from);
     }
@@ -81,6 +81,11 @@ pub fn typed(
         Encoding::Json => decode::json(body, message, &limits),
         Encoding::Yaml => decode::yaml(body, message, &limits),
         Encoding::Protobuf => return Ok((protobuf(expected, message, body)?, Empties::default())),
+        Encoding::Cbor => {
+            // Which kind this is, is looked for first.
+            check_kind(expected, &mut cbor_about(expected, body)?, body)?;
+            decode::cbor(body, message, &limits)
+        }
     };
     let Decoded { mut value, findings, empties } = match decoded {
         Ok(decoded) => decoded,
@@ -116,25 +121,18 @@ fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &Dec
         return Status::request_entity_too_large(error);
     }
     let limits = Limits::default();
-    let unrecognized = |why: String| {
-        let summary = summarize(body);
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {why} ({summary})",
-            expected.kind
-        ))
-    };
+    let unrecognized = |why: String| unrecognized(expected, &why, body);
     let mut about = match encoding {
         Encoding::Yaml => match yaml::parse(body, &limits) {
             Ok((value, _)) => value,
             Err(error) => return unrecognized(error.to_string()),
         },
+        Encoding::Cbor => match cbor_about(expected, body) {
+            Ok(about) => about,
+            Err(status) => return status,
+        },
         _ => match json::type_meta(body, &limits) {
-            Ok(meta) => {
-                let mut value = Value::default();
-                value.make_object().insert("apiVersion", meta.api_version);
-                value.make_object().insert("kind", meta.kind);
-                value
-            }
+            Ok(meta) => about(meta),
             Err(error) => return unrecognized(format!("couldn't get version/kind; json parse error: {error}")),
         },
     };
@@ -142,6 +140,28 @@ fn refused(expected: &Expected<'_>, encoding: Encoding, body: &[u8], error: &Dec
         return status;
     }
     cannot_be_handled(expected, &about, &error.to_string())
+}
+
+/// A body of which not even the kind is known.
+pub(crate) fn unrecognized(expected: &Expected<'_>, why: &str, body: &[u8]) -> Status {
+    let (kind, summary) = (expected.kind, summarize(body));
+    Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
+}
+
+/// What a body says of itself, as an object without anything else.
+fn about(meta: TypeMeta) -> Value {
+    let mut value = Value::default();
+    value.make_object().insert("apiVersion", meta.api_version);
+    value.make_object().insert("kind", meta.kind);
+    value
+}
+
+/// What a body in CBOR says of itself.
+pub(crate) fn cbor_about(expected: &Expected<'_>, body: &[u8]) -> Result<Value, Status> {
+    decode::cbor_type_meta(body, &Limits::default()).map(about).map_err(|error| match error {
+        CborError::TooManyElements(error) => Status::request_entity_too_large(error),
+        error => unrecognized(expected, &format!("unable to determine group/version/kind: {error}"), body),
+    })
 }
 
 pub(crate) fn cannot_be_handled(expected: &Expected<'_>, value: &Value, why: &str) -> Status {
@@ -159,13 +179,8 @@ fn check_kind(expected: &Expected<'_>, value: &mut Value, body: &[u8]) -> Result
     let given = if api_version.is_empty() {
         wanted.clone()
     } else {
-        GroupVersion::parse(&api_version).ok_or_else(|| {
-            Status::bad_request(format!(
-                "the object provided is unrecognized (must be of type {}): unexpected GroupVersion string: {api_version} ({})",
-                expected.kind,
-                summarize(body)
-            ))
-        })?
+        GroupVersion::parse(&api_version)
+            .ok_or_else(|| unrecognized(expected, &format!("unexpected GroupVersion string: {api_version}"), body))?
     };
     let kind = if kind.is_empty() { expected.kind.to_owned() } else { kind };
     if kind == expected.kind && given == wanted {
@@ -225,14 +240,7 @@ pub(crate) fn unknown_conversion(given: &GroupVersion, kind: &str, group: &str, 
 }
 
 fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<Value, Status> {
-    let unrecognized = |why: String| {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {why} ({})",
-            expected.kind,
-            summarize(body)
-        ))
-    };
-    let envelope = proto::unwrap(body).map_err(|error| unrecognized(error.to_string()))?;
+    let envelope = proto::unwrap(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
     let mut about = Value::default();
     if !envelope.api_version.is_empty() {
         about.make_object().insert("apiVersion", &*envelope.api_version);
@@ -249,8 +257,8 @@ fn protobuf(expected: &Expected<'_>, message: &Message, body: &[u8]) -> Result<V
     Ok(value)
 }
 
-/// Returns the beginning of a body: as text if it looks like JSON, otherwise in hexadecimal.
-pub(crate) fn summarize(body: &[u8]) -> String {
+/// The beginning of a body: as text when it looks like JSON, else in hexadecimal.
+fn summarize(body: &[u8]) -> String {
     let (shown, more) = if body.len() > SUMMARY { (&body[..SUMMARY], " ...") } else { (body, "") };
     match body.first() {
         None => "<empty>".to_owned(),

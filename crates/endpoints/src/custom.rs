@@ -3,7 +3,7 @@
 use binnacle_meta::{GroupVersion, Status};
 use binnacle_registry::{Context, Resource};
 use binnacle_schema::decode::{Decoded, Empties};
-use binnacle_schema::{Finding, Findings, Limits, Value, json, yaml};
+use binnacle_schema::{CborError, Finding, Findings, Limits, Value, cbor, json, yaml};
 use binnacle_scheme::CustomSchema;
 
 use crate::body::{self, Expected};
@@ -20,13 +20,7 @@ pub(crate) fn object(
     validation: FieldValidation,
 ) -> Result<Value, Status> {
     let expected = Expected::of(resource);
-    let unrecognized = |why: String| {
-        let summary = body::summarize(body);
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {why} ({summary})",
-            expected.kind
-        ))
-    };
+    let unrecognized = |why: String| body::unrecognized(&expected, &why, body);
     let limits = Limits::default();
     let (value, findings) = match encoding {
         Encoding::Json => json::parse_strict(body, &limits)
@@ -37,6 +31,7 @@ pub(crate) fn object(
             findings.extend(found);
             (value, findings)
         }
+        Encoding::Cbor => (cbor(&expected, body)?, Findings::default()),
         Encoding::Protobuf => return Err(Status::unsupported_media_type(&TEXT_MEDIA_TYPES)),
     };
     if value.as_object().is_some()
@@ -48,7 +43,9 @@ pub(crate) fn object(
         let sent = String::from_utf8_lossy(body);
         return Err(body::cannot_be_handled(&expected, &value, &format!("Object 'Kind' is missing in '{sent}'")));
     }
-    let read = decoded(resource, custom, value, findings, validation != FieldValidation::Ignore)
+    // Of documents in CBOR kube-apiserver tells no unknown fields.
+    let tell_unknown = validation != FieldValidation::Ignore && encoding != Encoding::Cbor;
+    let read = decoded(resource, custom, value, findings, tell_unknown)
         .map_err(|(value, why)| body::cannot_be_handled(&expected, &value, &why))?;
     body::judge(context, &read.findings, validation, |why| body::cannot_be_handled(&expected, &read.value, why))?;
     let mut value = read.value;
@@ -63,8 +60,31 @@ pub(crate) fn object(
     Ok(value)
 }
 
-/// Decodes a tree as an object of the resource, without defaults; fields unknown to the schema are added to the
-/// findings. The error has the tree, too.
+/// The tree of a document in CBOR, which must say what it is.
+fn cbor(expected: &Expected<'_>, body: &[u8]) -> Result<Value, Status> {
+    let value = cbor::parse_object(body, &Limits::default()).map(Value::Object).map_err(|error| match error {
+        CborError::TooManyElements(error) => Status::request_entity_too_large(error),
+        error => match body::cbor_about(expected, body) {
+            Ok(about) => body::cannot_be_handled(expected, &about, &error.to_string()),
+            Err(status) => status,
+        },
+    })?;
+    let kind = value.str_at(&["kind"]);
+    if kind.is_empty() {
+        let why = format!("Object 'Kind' is missing in '{}'", cbor::diagnose(body));
+        return Err(body::unrecognized(expected, &why, body));
+    }
+    if value.str_at(&["apiVersion"]).is_empty() {
+        let (expected, sent) = (expected.kind, cbor::diagnose(body));
+        return Err(Status::bad_request(format!(
+            "{kind} in version \"\" cannot be handled as a {expected}: Object 'apiVersion' is missing in '{sent}'"
+        )));
+    }
+    Ok(value)
+}
+
+/// A tree as an object of the resource, without defaults; what the schema does not know joins the findings. The error
+/// comes with the tree.
 pub(crate) fn decoded(
     resource: &Resource,
     custom: &dyn CustomSchema,

@@ -7,23 +7,23 @@ use binnacle_request::{AnsweredStatus, Body, Preferences, Request, Response};
 use binnacle_schema::{Value, json};
 use http::header::{ACCEPT, HeaderValue, RETRY_AFTER};
 
-use crate::negotiate::{self, Encoding};
+use crate::negotiate::{self, Encoding, Encodings};
 use crate::respond;
 
 /// Returns a Status in the encoding that the client accepts, or JSON if there is none.
 pub(crate) fn response(request: &Request, status: &Status) -> Response {
-    of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request))
+    of_accept(status, request.headers.get(ACCEPT), negotiate::pretty(request), Encodings::STANDARD)
 }
 
 /// As `response`, with the preferences kept from a request.
 pub fn of_preferences(status: &Status, preferences: &Preferences) -> Response {
-    of_accept(status, preferences.accept.as_ref(), preferences.pretty)
+    of_accept(status, preferences.accept.as_ref(), preferences.pretty, Encodings::STANDARD)
 }
 
-/// As `response`, with the request's Accept header.
-pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool) -> Response {
+/// As [`response`], from what the client accepts and is offered.
+pub(crate) fn of_accept(status: &Status, accept: Option<&HeaderValue>, pretty: bool, encodings: Encodings) -> Response {
     let accept = accept.and_then(|accept| accept.to_str().ok()).unwrap_or("");
-    match negotiate::encoding(accept) {
+    match negotiate::encoding(accept, encodings) {
         Some((encoding, asked)) => of_encoding(status, encoding, pretty || asked),
         // Without an accepted encoding, kube-apiserver writes indented JSON.
         None => of_encoding(status, Encoding::Json, true),

@@ -42,7 +42,9 @@ pub(crate) async fn response(
 ) -> Result<Response, Status> {
     output.transform.check(true, || resource.collection.go_type("List"))?;
     let page = sorted(&resource, output.transform, page)?;
-    let kept = output.transform == Transform::None && !output.pretty && output.encoding != Encoding::Yaml;
+    let kept = output.transform == Transform::None
+        && !output.pretty
+        && matches!(output.encoding, Encoding::Json | Encoding::Protobuf);
     let (mut list, mut aside): (Box<dyn Making>, bool) = if output.encoding == Encoding::Protobuf {
         let mut measuring = Measuring::new(resource, output.transform, page);
         while measuring.advance()? {

@@ -7,7 +7,7 @@ use binnacle_meta::Status;
 use binnacle_registry::{Page, Resource};
 use binnacle_request::Pieces;
 use binnacle_request::latency::{Part, measure};
-use binnacle_schema::{Object, Value, json, yaml};
+use binnacle_schema::{Object, Value, cbor, json, yaml};
 use binnacle_watchcache::Entry;
 
 use crate::gathered::Gathered;
@@ -55,7 +55,7 @@ impl TextList {
         let mut head = respond::encode(&outline, None, output.encoding, output.pretty);
         let tail = if first.is_some() { split_at_item(&mut head, output.encoding) } else { Vec::new() };
         let between: &[u8] = match output.encoding {
-            Encoding::Yaml => b"",
+            Encoding::Yaml | Encoding::Cbor => b"",
             _ if output.pretty => b",\n    ",
             _ => b",",
         };
@@ -89,8 +89,8 @@ impl TextList {
 
     /// Writes one item or row, without separator.
     fn write(&mut self, entry: &Entry) -> Result<(), Status> {
-        let (yaml, pretty) = (self.output.encoding == Encoding::Yaml, self.output.pretty);
-        if self.output.transform == Transform::None && !yaml {
+        let (encoding, pretty) = (self.output.encoding, self.output.pretty);
+        if self.output.transform == Transform::None && encoding == Encoding::Json {
             let json = self.resource.json(entry)?;
             let (open, members): (&[u8], _) = match self.resource.item_offset() {
                 Some(offset) => (b"{", json.slice(offset..)),
@@ -109,8 +109,11 @@ impl TextList {
         }
         let item = measure(Part::Transform, || self.item(entry))?;
         measure(Part::Serialize, || {
-            if yaml {
+            if encoding == Encoding::Yaml {
                 yaml::write_item(&item, &mut self.gathered.small);
+            } else if encoding == Encoding::Cbor {
+                let message = (self.output.transform == Transform::None).then(|| self.resource.schema()).flatten();
+                cbor::write_item(&item, message, &mut self.gathered.small);
             } else if pretty {
                 self.compact.clear();
                 json::write(&item, &mut self.compact);
@@ -219,6 +222,9 @@ fn outline(resource: &Resource, transform: Transform, page: &Page, items: Value)
 /// Splits the text of an outline at its only item, `null`: `head` keeps the text before the items, and the text after
 /// them is returned. In JSON the items come last, in YAML no other list has such an item.
 fn split_at_item(head: &mut Vec<u8>, encoding: Encoding) -> Vec<u8> {
+    if encoding == Encoding::Cbor {
+        return if cbor::open_last_array(head) { vec![cbor::ARRAY_END] } else { Vec::new() };
+    }
     let (item, before) = match encoding {
         Encoding::Yaml => (&b"\n- null\n"[..], 1),
         _ => (&b"null"[..], 0),

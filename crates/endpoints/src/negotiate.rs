@@ -1,11 +1,18 @@
 //! Negotiation of a response's media type: the Accept header against an endpoint's types, in two steps as in
 //! kube-apiserver (the router's check of bare types, then the handler's with parameters).
 
-pub use binnacle_meta::Encoding;
 use binnacle_meta::{AcceptClause, Status, accept_clauses, accept_names};
+pub use binnacle_meta::{Encoding, Encodings};
 use binnacle_request::Request;
 
 const STREAMING: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+/// Documents one after the other (RFC 8742).
+pub(crate) const CBOR_SEQUENCE: &str = "application/cbor-seq";
+
+/// The media types of watches.
+fn streaming(encodings: Encodings) -> Vec<&'static str> {
+    STREAMING.into_iter().chain(encodings.has_cbor().then_some(CBOR_SEQUENCE)).collect()
+}
 
 /// The form that the client wants instead of the object itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +68,7 @@ pub(crate) struct Forms {
     pub(crate) table: bool,
     /// True if the object itself has a protobuf form; tables and metadata always have.
     pub(crate) protobuf: bool,
+    pub(crate) encodings: Encodings,
 }
 
 /// Negotiates the form of the response, after the router's check. For watches, `watching` excludes forms without a
@@ -72,12 +80,12 @@ pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<
         return Ok(Output { pretty, ..Output::JSON });
     }
     for clause in &accept_clauses(accept) {
-        for encoding in Encoding::ALL {
+        for encoding in forms.encodings.list().iter().copied() {
             if !clause.covers(encoding) {
                 continue;
             }
             let Some((transform, stream)) = options(clause, encoding) else { continue };
-            if (stream || watching) && encoding == Encoding::Yaml {
+            if stream && encoding == Encoding::Yaml {
                 continue;
             }
             if !forms.table && matches!(transform, Transform::Table(_)) {
@@ -86,16 +94,19 @@ pub(crate) fn output(request: &Request, watching: bool, forms: Forms) -> Result<
             if !forms.protobuf && encoding == Encoding::Protobuf && transform == Transform::None {
                 continue;
             }
+            // kube-apiserver looks for no other form then.
+            if watching && encoding == Encoding::Yaml {
+                return Err(Status::not_acceptable(&streaming(forms.encodings)));
+            }
             return Ok(Output { encoding, transform, pretty: pretty || is_pretty(clause) });
         }
     }
-    let offered = Encoding::media_types();
-    Err(Status::not_acceptable(if watching { &STREAMING } else { &offered }))
+    Err(Status::not_acceptable(&forms.encodings.media_types()))
 }
 
-/// Returns the encoding of a failure, the first that the client accepts, and whether it is indented. `None` if the
-/// client accepts only tables and the like, which failures do not have.
-pub(crate) fn encoding(accept: &str) -> Option<(Encoding, bool)> {
+/// The encoding of a failure: the first that the client accepts, and whether it asks there for one that people read.
+/// `None` when it accepts nothing but tables and the like, which no failure comes as.
+pub(crate) fn encoding(accept: &str, encodings: Encodings) -> Option<(Encoding, bool)> {
     if accept.is_empty() {
         return Some((Encoding::Json, false));
     }
@@ -103,7 +114,7 @@ pub(crate) fn encoding(accept: &str) -> Option<(Encoding, bool)> {
         clause.covers(encoding) && matches!(options(clause, encoding), Some((Transform::None, _)))
     };
     let known = |clause: &AcceptClause<'_>| {
-        let encoding = Encoding::ALL.into_iter().find(|encoding| plain(clause, *encoding))?;
+        let encoding = encodings.list().iter().copied().find(|encoding| plain(clause, *encoding))?;
         Some((encoding, is_pretty(clause)))
     };
     accept_clauses(accept).iter().find_map(known)
@@ -120,20 +131,25 @@ fn is_pretty(clause: &AcceptClause<'_>) -> bool {
     clause.parameter("pretty") == Some("1")
 }
 
-/// Returns the media type of a body: parameters are ignored, and the default is JSON.
-pub fn input(content_type: Option<&str>) -> Result<Encoding, Status> {
-    Encoding::of_content_type(content_type.unwrap_or(""))
-        .ok_or_else(|| Status::unsupported_media_type(&Encoding::media_types()))
+/// The media type of a body: parameters are ignored, an absent one means JSON.
+pub fn input(content_type: Option<&str>, encodings: Encodings) -> Result<Encoding, Status> {
+    encodings
+        .of_content_type(content_type.unwrap_or(""))
+        .ok_or_else(|| Status::unsupported_media_type(&encodings.media_types()))
 }
 
-/// Checks bare types only, without `application/*`, as the router does.
-pub(crate) fn router_accepts(accept: &str, offer: Offer) -> Result<(), Status> {
-    let mut offered: Vec<&str> = Encoding::media_types().to_vec();
+/// The router compares bare types only, and knows no `application/*`.
+pub(crate) fn router_accepts(accept: &str, offer: Offer, encodings: Encodings) -> Result<(), Status> {
+    let mut offered = encodings.media_types();
     if accept_names(accept, &offered) {
         return Ok(());
     }
     if offer == Offer::Collection {
-        offered.extend(STREAMING);
+        offered.extend(streaming(encodings));
+        // Types with parameters are no bare ones, which this is.
+        if encodings.has_cbor() && accept_names(accept, &[CBOR_SEQUENCE]) {
+            return Ok(());
+        }
     }
     Err(Status::router_not_acceptable(&offered))
 }
@@ -163,7 +179,7 @@ fn options(clause: &AcceptClause<'_>, encoding: Encoding) -> Option<(Transform, 
         _ => return None,
     };
     let transform = match kind {
-        Some("Table") if encoding != Encoding::Protobuf => Transform::Table(version),
+        Some("Table") if encoding.is_text() => Transform::Table(version),
         Some("PartialObjectMetadata") => Transform::PartialMetadata(version),
         Some("PartialObjectMetadataList") => Transform::PartialMetadataList(version),
         _ => return None,
@@ -189,7 +205,7 @@ mod tests {
             ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", None),
             ("text/plain", None),
         ] {
-            assert_eq!(encoding(accept), want, "{accept}");
+            assert_eq!(encoding(accept, Encodings::STANDARD), want, "{accept}");
         }
     }
 }

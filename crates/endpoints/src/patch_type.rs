@@ -6,7 +6,14 @@ pub(crate) enum PatchType {
     Json,
     Merge,
     Strategic,
-    Apply,
+    Apply(ApplyFormat),
+}
+
+/// What the configuration of a server-side apply is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApplyFormat {
+    Yaml,
+    Cbor,
 }
 
 impl PatchType {
@@ -17,8 +24,15 @@ impl PatchType {
             "application/json-patch+json" => Self::Json,
             "application/merge-patch+json" => Self::Merge,
             "application/strategic-merge-patch+json" => Self::Strategic,
-            "application/apply-patch+yaml" => Self::Apply,
+            "application/apply-patch+yaml" => Self::Apply(ApplyFormat::Yaml),
+            APPLY_CBOR => Self::Apply(ApplyFormat::Cbor),
             _ => return None,
         })
     }
+
+    pub(crate) fn is_apply(self) -> bool {
+        matches!(self, Self::Apply(_))
+    }
 }
+
+pub(crate) const APPLY_CBOR: &str = "application/apply-patch+cbor";

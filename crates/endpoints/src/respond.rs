@@ -4,7 +4,7 @@ use binnacle_meta::Status;
 use binnacle_registry::{Resource, Warnings};
 use binnacle_request::latency::{Part, measure};
 use binnacle_request::{Body, Response};
-use binnacle_schema::{Message, Value, canonical, json, proto, yaml};
+use binnacle_schema::{Message, Value, canonical, cbor, json, proto, yaml};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
@@ -40,7 +40,7 @@ pub fn object(
         resource.collection.kind.custom.is_some() || canonical::is_canonical(&object, &resource.message),
         "{object:?}"
     );
-    let body = encode(&object, Some(&resource.message), output.encoding, output.pretty);
+    let body = encode(&object, resource.schema(), output.encoding, output.pretty);
     Ok(bytes(code, output.encoding.media_type(), body))
 }
 
@@ -72,6 +72,7 @@ fn encoded(value: &Value, message: Option<&Message>, encoding: Encoding, pretty:
             body.push(b'\n');
         }
         Encoding::Yaml => yaml::write(value, &mut body),
+        Encoding::Cbor => cbor::write(value, message, &mut body),
         Encoding::Protobuf => {
             let Some(message) = message else { return body };
             let mut canonical = value.clone();

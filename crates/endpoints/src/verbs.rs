@@ -23,7 +23,7 @@ use binnacle_request::{Request, Response};
 use binnacle_schema::Value;
 
 use crate::api::UnsafeDeletes;
-use crate::negotiate::{self, Forms, Output, Transform};
+use crate::negotiate::{self, Encoding, Encodings, Forms, Output, Transform};
 use crate::params::WriteParams;
 use crate::table::Include;
 
@@ -38,6 +38,8 @@ pub(crate) struct Call {
     pub watch_timeout: Duration,
     pub authorizer: Arc<dyn Authorizer>,
     pub unsafe_deletes: Option<Arc<dyn UnsafeDeletes>>,
+    /// What bodies and answers may be encoded in.
+    pub encodings: Encodings,
 }
 
 pub type Answer = Result<Response, Status>;
@@ -66,7 +68,12 @@ impl Call {
         // kube-apiserver has no tables of other subresources.
         let table = self.subresource.is_empty() || matches!(self.subresource.as_str(), "status" | "scale");
         let protobuf = self.resource.collection.kind.custom.is_none();
-        negotiate::output(&self.request, watching, Forms { table, protobuf })
+        negotiate::output(&self.request, watching, Forms { table, protobuf, encodings: self.encodings })
+    }
+
+    /// The encoding of the body.
+    pub(crate) fn input(&self) -> Result<Encoding, Status> {
+        negotiate::input(self.request.header("content-type"), self.encodings)
     }
 
     /// Returns the part of objects in rows; read for tables only.

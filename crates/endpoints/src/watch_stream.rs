@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use binnacle_meta::Status;
 use binnacle_registry::{Resource, object};
 use binnacle_request::{Body, Pieces, Shutdown};
-use binnacle_schema::{Object, Value, json, proto};
+use binnacle_schema::{Message, Object, Value, cbor, json, proto};
 use binnacle_store::Revision;
 use binnacle_watchcache::{Change, FormId, WatchError, WatchItem, Watcher};
 use bytes::{Buf, Bytes};
@@ -343,6 +343,7 @@ impl Framer {
                 proto::watch_frame("ERROR", &body, &mut out);
                 Bytes::from(out)
             }
+            Encoding::Cbor => cbor_frame("ERROR", &value, Some(binnacle_apimachinery::status())),
             _ => json_frame("ERROR", status.to_json().as_bytes()),
         }
     }
@@ -378,6 +379,10 @@ impl Framer {
                 proto::watch_frame(event_type, &body, &mut out);
                 Bytes::from(out)
             }
+            Encoding::Cbor => {
+                let message = self.output.transform.message().or(self.resource.schema());
+                cbor_frame(event_type, object, message)
+            }
             _ => {
                 let mut body = Vec::with_capacity(512);
                 json::write(object, &mut body);
@@ -394,6 +399,12 @@ fn json_frame(event_type: &str, object: &[u8]) -> Bytes {
     out.extend_from_slice(b"\",\"object\":");
     out.extend_from_slice(object);
     out.extend_from_slice(b"}\n");
+    Bytes::from(out)
+}
+
+fn cbor_frame(event_type: &str, object: &Value, message: Option<&Message>) -> Bytes {
+    let mut out = Vec::with_capacity(512);
+    cbor::write_event(event_type, object, message, &mut out);
     Bytes::from(out)
 }
 

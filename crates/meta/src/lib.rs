@@ -26,7 +26,7 @@ pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVer
 pub use int_error::int_error;
 pub use int_or_string::{IntOrString, ScaleError};
 pub use io_error::{io_error, read_error};
-pub use media::{AcceptClause, Encoding, accept_clauses, accept_names};
+pub use media::{AcceptClause, Encoding, Encodings, accept_clauses, accept_names};
 pub use quantity::{Format, ParseQuantityError, Quantity};
 pub use selector::{FieldSelector, FieldTerm, LabelSelector, MAX_SELECTOR_BYTES, Operator, Requirement, SelectorError};
 pub use semantic_version::SemanticVersion;

@@ -6,6 +6,13 @@ pub enum Encoding {
     Json,
     Yaml,
     Protobuf,
+    Cbor,
+}
+
+/// The encodings that a server offers, in the order in which a wildcard picks them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encodings {
+    cbor: bool,
 }
 
 /// One alternative of an Accept header.
@@ -21,32 +28,54 @@ pub struct AcceptClause<'a> {
 const MAX_CLAUSES: usize = 64;
 
 impl Encoding {
-    /// In the order of preference for wildcards.
-    pub const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
-
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
             Self::Protobuf => "application/vnd.kubernetes.protobuf",
+            Self::Cbor => "application/cbor",
         }
     }
 
-    pub fn media_types() -> [&'static str; 3] {
-        Self::ALL.map(Self::media_type)
+    /// True for text that people can read.
+    pub fn is_text(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
+}
+
+impl Encodings {
+    /// What every server offers.
+    pub const STANDARD: Self = Self { cbor: false };
+
+    /// The standard ones, and CBOR or not (feature gate `CBORServingAndStorage`).
+    pub fn new(cbor: bool) -> Self {
+        Self { cbor }
     }
 
-    /// Returns the encoding of a media type without parameters.
-    pub fn of(media_type: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|encoding| encoding.media_type() == media_type)
+    pub fn list(self) -> &'static [Encoding] {
+        const ALL: [Encoding; 4] = [Encoding::Json, Encoding::Yaml, Encoding::Protobuf, Encoding::Cbor];
+        if self.cbor { &ALL } else { &ALL[..3] }
     }
 
-    /// Returns the encoding of a body: JSON for an absent type; `None` for unknown types and malformed parameters.
-    pub fn of_content_type(header: &str) -> Option<Self> {
+    pub fn has_cbor(self) -> bool {
+        self.cbor
+    }
+
+    pub fn media_types(self) -> Vec<&'static str> {
+        self.list().iter().map(|encoding| encoding.media_type()).collect()
+    }
+
+    /// The encoding of a media type without parameters.
+    pub fn of(self, media_type: &str) -> Option<Encoding> {
+        self.list().iter().copied().find(|encoding| encoding.media_type() == media_type)
+    }
+
+    /// The encoding of a body: an absent type is JSON; `None` for others and for malformed parameters.
+    pub fn of_content_type(self, header: &str) -> Option<Encoding> {
         let mut parts = header.split(';');
         let media_type = parts.next().unwrap_or("").trim();
         if header.is_empty() {
-            return Some(Self::Json);
+            return Some(Encoding::Json);
         }
         // The header may end in a semicolon, and a quoted value may contain some.
         let mut quoted = false;
@@ -60,7 +89,7 @@ impl Encoding {
                 return None;
             }
         }
-        Self::of(&media_type.to_ascii_lowercase())
+        self.of(&media_type.to_ascii_lowercase())
     }
 }
 
@@ -195,7 +224,7 @@ mod tests {
             ("text/plain", None),
             (" ", None),
         ] {
-            assert_eq!(Encoding::of_content_type(header), want, "{header}");
+            assert_eq!(Encodings::STANDARD.of_content_type(header), want, "{header}");
         }
     }
 
@@ -209,7 +238,7 @@ mod tests {
             ("text/html", false),
             ("text/html, */*;q=0.1", true),
         ] {
-            assert_eq!(accept_names(header, &Encoding::media_types()), want, "{header}");
+            assert_eq!(accept_names(header, &Encodings::STANDARD.media_types()), want, "{header}");
         }
     }
 }

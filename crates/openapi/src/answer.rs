@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
+use binnacle_meta::Encodings;
 use binnacle_request::Pieces;
 use binnacle_scheme::{Kinds, ResourceDescription, Served, Shared};
 use bytes::Bytes;
@@ -25,6 +26,8 @@ use crate::{v2, v3};
 pub struct OpenApi {
     served: Arc<Served>,
     kinds: Shared<dyn Kinds>,
+    /// What the bodies of requests and answers are encoded in.
+    encodings: Encodings,
     others: Arc<Others>,
     index: OnceLock<Bytes>,
     /// By their names in the index.
@@ -113,7 +116,13 @@ impl OpenApi {
         Self::of(served, Arc::default(), kinds, v3, custom, Arc::default())
     }
 
-    /// Returns the documents of another snapshot; those with the same resources are reused.
+    /// Tells that requests and answers may have other encodings than the standard ones. Nothing was asked for yet.
+    #[must_use]
+    pub fn offering(self, encodings: Encodings) -> Self {
+        Self { encodings, ..self }
+    }
+
+    /// The documents of what is served now: those that are about the same as before are kept.
     #[must_use]
     pub fn follow(&self, served: Arc<Served>, others: Arc<Others>) -> Self {
         let same = |slot: &Slot, place: &DocumentName| {
@@ -127,7 +136,8 @@ impl OpenApi {
         });
         let v3 = slots.collect();
         let custom = custom_parts(&v3, &served, &self.custom);
-        Self::of(served, others, self.kinds.clone(), v3, custom, self.kept.clone())
+        let followed = Self::of(served, others, self.kinds.clone(), v3, custom, self.kept.clone());
+        Self { encodings: self.encodings, ..followed }
     }
 
     fn of(
@@ -138,7 +148,8 @@ impl OpenApi {
         custom: HashMap<usize, Arc<CustomParts>>,
         kept: Arc<Kept>,
     ) -> Self {
-        Self { served, kinds, others, index: OnceLock::new(), v3, v2: OnceLock::new(), custom, kept }
+        let encodings = Encodings::STANDARD;
+        Self { served, kinds, encodings, others, index: OnceLock::new(), v3, v2: OnceLock::new(), custom, kept }
     }
 
     /// Returns the resources in the documents.
@@ -234,7 +245,8 @@ impl OpenApi {
 
     fn make_v2(&self) -> v2::Document {
         let own = self.v3.values().filter(|slot| !matches!(slot.place, DocumentName::Custom(..)));
-        let paths = |slot: &Slot| Arc::new(v2::path_parts(slot.place.paths(&self.served, &*self.kinds)));
+        let paths =
+            |slot: &Slot| Arc::new(v2::path_parts(slot.place.paths(&self.served, &*self.kinds, self.encodings)));
         let own: Vec<Arc<PathParts>> = own.map(|slot| slot.v2.get_or_init(|| paths(slot)).clone()).collect();
         let custom = custom_resources(&self.v3, &self.served).filter_map(|known| self.custom.get(&address(known)));
         let custom: Vec<Arc<CustomParts>> = custom.cloned().collect();
@@ -277,7 +289,7 @@ impl OpenApi {
     }
 
     fn make_v3(&self, place: &DocumentName) -> Bytes {
-        let paths = place.paths(&self.served, &*self.kinds);
+        let paths = place.paths(&self.served, &*self.kinds, self.encodings);
         let built_in = BuiltIn::new(&*self.kinds, place.scope());
         if let DocumentName::Custom(..) = place {
             let definitions = WithCustom::new(built_in.for_custom(), &*self.kinds, place.resources(&self.served));

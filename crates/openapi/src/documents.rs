@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use binnacle_meta::Text;
+use binnacle_meta::{Encodings, Text};
 use binnacle_scheme::{Kinds, ResourceDescription, Resources, Served, ServedVersion};
 
 use crate::custom;
@@ -88,8 +88,8 @@ impl DocumentName {
         }
     }
 
-    /// Returns the paths of the document, in order.
-    pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds) -> Vec<Path> {
+    /// The paths of the document, in order.
+    pub(crate) fn paths(&self, served: &Served, kinds: &dyn Kinds, encodings: Encodings) -> Vec<Path> {
         if let Self::Custom(..) = self {
             return custom::paths(kinds, self.resources(served));
         }
@@ -138,7 +138,11 @@ impl DocumentName {
         };
         let mut paths = vec![Path::new(path, vec![get])];
         if let Self::GroupVersion(group, version) = self {
-            paths.extend(routes::paths(kinds, group, version, self.resources(served)));
+            let mut own = routes::paths(kinds, group, version, self.resources(served));
+            if encodings.has_cbor() {
+                routes::add_cbor(&mut own);
+            }
+            paths.extend(own);
         }
         paths
     }

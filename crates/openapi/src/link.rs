@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use binnacle_meta::Encodings;
 use binnacle_request::{Body, BoxFuture, Link, Request, RequestInfo, Response};
 use binnacle_scheme::{Kinds, Served, Shared};
 use http::header::{
@@ -28,9 +29,13 @@ pub struct OpenApiLink {
 const A_YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl OpenApiLink {
-    /// `served` returns what is served now.
-    pub fn new(served: impl Fn() -> Arc<Served> + Send + Sync + 'static, kinds: Shared<dyn Kinds>) -> Self {
-        let documents = ArcSwap::from_pointee(OpenApi::new(served(), kinds));
+    /// `served` tells what is served now, in these encodings.
+    pub fn new(
+        served: impl Fn() -> Arc<Served> + Send + Sync + 'static,
+        kinds: Shared<dyn Kinds>,
+        encodings: Encodings,
+    ) -> Self {
+        let documents = ArcSwap::from_pointee(OpenApi::new(served(), kinds).offering(encodings));
         let nobody = Arc::<Others>::default();
         let others = Box::new(move || nobody.clone());
         Self { served: Box::new(served), others, documents, since: SystemTime::now() }
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn headers() {
-        let link = OpenApiLink::new(Arc::default, Shared::Static(&binnacle_scheme::NoKinds));
+        let link = OpenApiLink::new(Arc::default, Shared::Static(&binnacle_scheme::NoKinds), Encodings::STANDARD);
         let etag = || "\"E\"".to_owned();
         let document = |immutable| Document {
             content_type: "application/json",

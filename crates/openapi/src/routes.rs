@@ -27,6 +27,42 @@ const PATCHES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 const ANYTHING: &[&str] = &["*/*"];
+/// The lists above, and what they are where CBOR is offered.
+const WITH_CBOR: [(&[&str], &[&str]); 4] = [
+    (OBJECTS, &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor"]),
+    (
+        OBJECTS_AND_STREAMS,
+        &[
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+            "application/cbor",
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+            "application/cbor-seq",
+        ],
+    ),
+    (
+        LOGS,
+        &[
+            "text/plain",
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+            "application/cbor",
+        ],
+    ),
+    (
+        PATCHES,
+        &[
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
+            "application/apply-patch+cbor",
+        ],
+    ),
+];
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -46,6 +82,17 @@ pub(crate) fn paths(
         }
     }
     routes.by_path.into_iter().map(|(path, operations)| Path::new(path, operations)).collect()
+}
+
+/// Names CBOR among the media types of paths. Those of custom resources never do.
+pub(crate) fn add_cbor(paths: &mut [Path]) {
+    for operation in paths.iter_mut().flat_map(|path| &mut path.operations) {
+        for types in [&mut operation.consumes, &mut operation.produces] {
+            if let Some((_, more)) = WITH_CBOR.iter().find(|(standard, _)| *standard == *types) {
+                *types = more;
+            }
+        }
+    }
 }
 
 /// `/api/v1`, `/apis/apps/v1`.

@@ -1,6 +1,7 @@
 //! Answers to requests with various headers.
 
 use binnacle_kinds::BuiltInKinds;
+use binnacle_meta::Encodings;
 use binnacle_openapi::{Answer, Ask, Document, OpenApi};
 use binnacle_resources::{default_served, groups};
 use binnacle_scheme::{Served, Shared};
@@ -136,7 +137,42 @@ fn references_lead_somewhere() {
     }
 }
 
-/// Returns all resources.
+/// Where CBOR is offered, the paths of built-in resources name it, and those of documents do not.
+#[test]
+fn media_types_of_cbor() {
+    let documents =
+        [Encodings::STANDARD, Encodings::new(true)].map(|encodings| documents_of(everything()).offering(encodings));
+    let [standard, with_cbor] = documents.map(|documents| {
+        let ask = Ask { path: "/openapi/v2", ..Ask::default() };
+        let Some(Answer::Document(document)) = documents.answer(&ask) else { panic!() };
+        serde_json::from_slice::<Value>(&document.body.into_bytes()).unwrap()
+    });
+    for (path, method, member, more) in [
+        (
+            "/api/v1/namespaces/{namespace}/configmaps",
+            "get",
+            "produces",
+            &["application/cbor", "application/cbor-seq"][..],
+        ),
+        ("/api/v1/namespaces/{namespace}/configmaps", "post", "produces", &["application/cbor"]),
+        ("/api/v1/namespaces/{namespace}/configmaps", "post", "consumes", &[]),
+        ("/api/v1/namespaces/{namespace}/configmaps/{name}", "patch", "consumes", &["application/apply-patch+cbor"]),
+        ("/api/v1/namespaces/{namespace}/pods/{name}/log", "get", "produces", &["application/cbor"]),
+        ("/api/v1/", "get", "produces", &[]),
+        ("/version/", "get", "produces", &[]),
+    ] {
+        let types = |document: &Value| document["paths"][path][method][member].as_array().unwrap().clone();
+        let (before, after) = (types(&standard), types(&with_cbor));
+        let added: Vec<&Value> = after.iter().filter(|known| !before.contains(known)).collect();
+        assert_eq!(
+            added,
+            more.iter().map(|name| Value::from(*name)).collect::<Vec<_>>().iter().collect::<Vec<_>>(),
+            "{method} {path}"
+        );
+    }
+}
+
+/// What is served when everything is.
 fn everything() -> Served {
     Served::built_in(groups(), |_, resource| Some(resource.clone()))
 }

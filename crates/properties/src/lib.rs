@@ -5,6 +5,7 @@
 //! the tests of this crate on `corpus/`, which keeps every finding as a file.
 
 mod apply;
+mod cbor;
 mod json;
 mod json_patch;
 mod json_path;
@@ -19,6 +20,7 @@ mod structural;
 mod yaml;
 
 pub use apply::apply;
+pub use cbor::cbor;
 pub use json::json;
 pub use json_patch::json_patch;
 pub use json_path::json_path;
@@ -37,6 +39,7 @@ pub type Property = (&'static str, fn(&[u8]));
 /// All properties.
 pub const ALL: &[Property] = &[
     ("apply", apply),
+    ("cbor", cbor),
     ("json", json),
     ("json_patch", json_patch),
     ("json_path", json_path),

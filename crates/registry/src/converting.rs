@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_request::BoxFuture;
 use binnacle_schema::{Limits, Value, canonical, json};
-use binnacle_scheme::{CustomSchema, StoredType};
+use binnacle_scheme::{CustomSchema, JsonText, StoredType};
 use binnacle_store::{KeyValue, LayeredStore, Store, StoreError, Values};
 use bytes::Bytes;
 
@@ -50,7 +50,7 @@ impl Conversions {
             let (first, mut size) = (at, 0);
             let (mut places, mut objects) = (Vec::new(), Vec::new());
             while at < values.len() && size < BATCH_BYTES {
-                let mut object = json::parse(&values[at], &LIMITS).map_err(|error| (at, error.to_string()))?;
+                let mut object = JsonText::tree(&values[at], &LIMITS).map_err(|why| (at, why))?;
                 self.custom.read_given(&mut object).map_err(|why| (at, why))?;
                 if object.str_at(&["apiVersion"]) == wanted {
                     values[at] = written(object);
@@ -80,7 +80,7 @@ impl Values for Conversions {
 
     /// Returns true for a value in another version than the stored one: then a write without changes converts it.
     fn is_stale<'a>(&'a self, kv: &'a KeyValue) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let kept = json::type_meta(&kv.value, &LIMITS);
+        let kept = JsonText::type_meta(&kv.value, &LIMITS);
         let stale = kept.is_ok_and(|kept| kept.api_version != self.custom.stored_version());
         Box::pin(std::future::ready(Ok(stale)))
     }

@@ -1,7 +1,7 @@
 //! The wire forms of stored objects, made at their first use, cached with the object and shared by all readers.
 
 use binnacle_meta::Status;
-use binnacle_schema::{Value, json, proto};
+use binnacle_schema::{Message, Value, json, proto};
 use binnacle_scheme::Named;
 use binnacle_store::Revision;
 use binnacle_watchcache::{Entry, FormId};
@@ -51,7 +51,12 @@ impl Resource {
         (!self.collection.codec().names_items()).then_some(self.type_meta.len())
     }
 
-    /// Converts an object of this version to canonical form.
+    /// What the fields of objects are; `None` for custom resources, which are written as the free trees that they are.
+    pub fn schema(&self) -> Option<&Message> {
+        self.collection.kind.custom.is_none().then(|| &*self.message)
+    }
+
+    /// Brings an object of this version into the form in which it is written.
     pub fn canonicalize(&self, object: &mut Value) {
         self.collection.codec().canonicalize(&self.message, object);
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use binnacle_meta::{GroupResource, Text};
-use binnacle_scheme::{ResourceType, StoredType};
+use binnacle_scheme::{MediaType, ResourceType, StoredType};
 use binnacle_watchcache::{Backlog, Cache, FormBudget, WindowLimits};
 use bytes::Bytes;
 
@@ -92,7 +92,11 @@ impl Installer {
             counts,
             store: RequestStore::new(store.clone()),
             cached: !self.storage.uncached.has(&resource),
-            media_type: self.storage.media_type,
+            media_type: match kind.custom {
+                Some(_) if self.storage.features.enabled("CBORServingAndStorage") => MediaType::Cbor,
+                Some(_) => MediaType::Json,
+                None => self.storage.media_type,
+            },
             delete_workers: self.storage.delete_workers,
             garbage_collector: self.storage.garbage_collector,
             unsafe_deletion: self.storage.features.enabled("AllowUnsafeMalformedObjectDeletion"),

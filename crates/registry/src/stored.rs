@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use binnacle_meta::Status;
 use binnacle_schema::{Value, canonical, nil};
-use binnacle_scheme::{CustomSchema, StoredKind, StoredType};
+use binnacle_scheme::{CustomSchema, MediaType, StoredKind, StoredType};
 use binnacle_store::{KeyValue, Revision, StoreError};
 use bytes::Bytes;
 
@@ -133,7 +133,8 @@ impl Collection {
             Some(custom) if custom.converter().is_some() => {
                 let mut object = object.clone();
                 object::metadata_mut(&mut object).remove("resourceVersion");
-                self.codec().write(&self.stored_kind(), self.media_type, &object) == *old
+                // As a converting store shows it.
+                self.codec().write(&self.stored_kind(), MediaType::Json, &object) == *old
             }
             _ => value == old,
         }

@@ -6,6 +6,7 @@
 
 mod base64;
 mod build;
+mod cbor;
 mod converted;
 mod empties;
 mod from_json;
@@ -14,12 +15,14 @@ mod go;
 mod path;
 mod scalar;
 
+pub use cbor::{cbor, cbor_type_meta};
 pub use converted::convert_numbers;
 pub use empties::Empties;
 pub use from_json::json;
 pub use from_value::{value, value_within};
 pub(crate) use path::Path;
 
+use crate::cbor::CborError;
 use crate::findings::Findings;
 use crate::json::JsonError;
 use crate::yaml::YamlError;
@@ -43,7 +46,9 @@ pub enum DecodeError {
     Json(JsonError),
     #[error(transparent)]
     Yaml(YamlError),
-    /// A well-formed document with a value that its field cannot hold.
+    #[error(transparent)]
+    Cbor(CborError),
+    /// Well formed, with a value that its field cannot hold.
     #[error("{0}")]
     Value(String),
     #[error(transparent)]
@@ -56,7 +61,8 @@ impl DecodeError {
         match self {
             Self::TooManyElements(error)
             | Self::Json(JsonError::TooManyElements(error))
-            | Self::Yaml(YamlError::TooManyElements(error)) => Some(*error),
+            | Self::Yaml(YamlError::TooManyElements(error))
+            | Self::Cbor(CborError::TooManyElements(error)) => Some(*error),
             _ => None,
         }
     }

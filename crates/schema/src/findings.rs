@@ -26,6 +26,8 @@ pub enum Finding {
     DuplicateField(String),
     /// The YAML decoder's error for all repeated keys of a document.
     Yaml(String),
+    /// An entry of a CBOR map that the schema has no field for, by its number among the others.
+    UnknownEntry(usize),
 }
 
 /// Findings in the order of the document, without duplicates.
@@ -90,6 +92,7 @@ impl Finding {
     fn text(&self) -> &str {
         match self {
             Self::UnknownField(text) | Self::DuplicateField(text) | Self::Yaml(text) => text,
+            Self::UnknownEntry(_) => "",
         }
     }
 }
@@ -100,6 +103,7 @@ impl fmt::Display for Finding {
             Self::UnknownField(path) => write!(f, "unknown field {}", go_quote(path)),
             Self::DuplicateField(path) => write!(f, "duplicate field {}", go_quote(path)),
             Self::Yaml(text) => f.write_str(text),
+            Self::UnknownEntry(index) => write!(f, "cbor: found unknown field at map element index {index}"),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! This crate is independent of particular kinds, of storage and of HTTP.
 
 pub mod canonical;
+pub mod cbor;
 pub mod decode;
 pub mod defaults;
 mod findings;
@@ -18,6 +19,7 @@ mod types;
 mod value;
 pub mod yaml;
 
+pub use cbor::CborError;
 pub use decode::{DecodeError, Decoded};
 pub use findings::{Finding, Findings};
 pub use json::JsonError;

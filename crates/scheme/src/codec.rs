@@ -61,6 +61,8 @@ pub enum MediaType {
     Protobuf,
     Json,
     Yaml,
+    /// Of custom resources alone.
+    Cbor,
 }
 
 /// A kind in the storage version.
@@ -151,7 +153,38 @@ mod tests {
         )
     }
 
-    /// Written objects can be read, are kept unchanged, and are encoded with the given resourceVersion.
+    /// What a server stored in CBOR reads like JSON, and is kept as JSON.
+    #[test]
+    fn stored_cbor() {
+        let message = message();
+        let kind = StoredKind {
+            group: "x.test",
+            version: "v1",
+            kind: "Thing",
+            api_version: "x.test/v1",
+            message: &message,
+            strategy: &Plain,
+            kinds: &NoKinds,
+            custom: None,
+        };
+        let object = value!({"apiVersion": "x.test/v1", "kind": "Thing", "metadata": {"name": "a"}, "size": 3i64});
+        let [text, stored] = [MediaType::Json, MediaType::Cbor].map(|form| JsonText.write(&kind, form, &object));
+        assert_eq!(
+            stored,
+            b"\xd9\xd9\xf7\xa4\x44kind\x45Thing\x44size\x03\x48metadata\xa1\x44name\x41a\x4aapiVersion\x49x.test/v1"
+        );
+        let stored = Bytes::from(stored);
+        let (indexed, kept) = JsonText.index(&kind, &message, &stored).expect("what was written");
+        assert_eq!((indexed, kept.as_deref()), (JsonText.read(&kind, &text).expect("JSON"), Some(&text[..])));
+        let shown = Named { message: &message, api_version: kind.api_version, kind: kind.kind };
+        let json = [&text[..], &stored[..]].map(|kept| JsonText.to_json(&shown, kept, "7").expect("it is shown"));
+        assert_eq!(json[0], json[1]);
+        let meta = JsonText::type_meta(&stored, &LIMITS).expect("it says what it is");
+        assert_eq!((meta.api_version.as_str(), meta.kind.as_str()), ("x.test/v1", "Thing"));
+        assert!(JsonText.read(&kind, &stored[..20]).is_err());
+    }
+
+    /// What is written is read again, is kept as it is, and shows the version that it is given.
     #[test]
     fn bytes_and_back() {
         let message = message();

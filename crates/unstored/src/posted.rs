@@ -51,14 +51,14 @@ pub(crate) struct PostedObject {
 }
 
 impl PostedObject {
-    /// Reads the body of a call and runs mutating admission.
+    /// Reads the body of a call and asks mutating admission.
     pub(crate) async fn read(
         call: UnstoredCall,
         kind: &ExpectedKind,
         admission: &Arc<dyn Admission>,
     ) -> Result<Self, Status> {
-        let UnstoredCall { mut request, output, warnings, .. } = call;
-        let encoding = input_encoding(request.header("content-type"))?;
+        let UnstoredCall { mut request, output, warnings, encodings, .. } = call;
+        let encoding = input_encoding(request.header("content-type"), encodings)?;
         let bytes = read_body(&mut request).await?;
         let params = write_params(&request.query, WriteKind::Create)?;
         let info = Arc::clone(&request.info);
@@ -155,5 +155,6 @@ fn api_version(body: &[u8], encoding: binnacle_endpoints::Encoding) -> Option<St
         Encoding::Json => Some(json::type_meta(body, &limits).ok()?.api_version.to_string()),
         Encoding::Yaml => Some(yaml::parse(body, &limits).ok()?.0.str_at(&["apiVersion"]).to_owned()),
         Encoding::Protobuf => Some(proto::unwrap(body).ok()?.api_version.to_string()),
+        Encoding::Cbor => Some(binnacle_schema::decode::cbor_type_meta(body, &limits).ok()?.api_version.to_string()),
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use binnacle_authz::{GraphKind, NodeGraph, Rule};
+use binnacle_features::Features;
 use binnacle_meta::Status;
 use binnacle_registry::Catalog;
 use binnacle_request::Shutdown;
@@ -53,9 +54,9 @@ pub fn follow_nodes(graph: &Arc<NodeGraph>, resources: &Catalog, tasks: &mut Joi
     }
 }
 
-/// Returns the rules of all nodes: the rules of the role `system:node`, which needs no binding.
-pub fn node_rules() -> Result<Vec<Rule>, Status> {
-    let roles = bootstrap_roles::cluster_roles()?;
+/// What all nodes may do with these features: the rules of the role `system:node`, which nobody has to bind.
+pub fn node_rules(features: &Features) -> Result<Vec<Rule>, Status> {
+    let roles = bootstrap_roles::cluster_roles(features)?;
     let role = roles.iter().find(|role| role.str_at(&["metadata", "name"]) == "system:node");
     role.map(Rule::read_all).ok_or_else(|| Status::internal("there is no role system:node"))
 }

@@ -1,5 +1,6 @@
 //! Parses the table of roles and bindings (`data/rbac.txt`, which describes its syntax).
 
+use binnacle_features::Features;
 use binnacle_meta::Status;
 use binnacle_schema::{Object, Value, value};
 
@@ -18,14 +19,24 @@ pub(super) struct Table {
     pub(super) role_bindings: Vec<Value>,
 }
 
-/// Returns the objects of the table; an error names an invalid line.
-pub(super) fn parse() -> Result<Table, Status> {
+/// The objects of the table that these features leave; an error names a line that cannot be read.
+pub(super) fn parse(features: &Features) -> Result<Table, Status> {
     let mut table = Table::default();
-    // A rule belongs to the role above it.
-    let mut cluster = true;
+    // A rule belongs to the role before it.
+    let (mut cluster, mut left_out) = (true, false);
     for line in TEXT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let unreadable = || Status::internal(format!("the table of bootstrap roles has the line {line:?}"));
-        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        if !line.starts_with(' ') {
+            let gate = words.get(2).and_then(|word| word.strip_prefix("gate="));
+            left_out = gate.is_some_and(|gate| !features.enabled(gate));
+            if gate.is_some() {
+                words.remove(2);
+            }
+        }
+        if left_out {
+            continue;
+        }
         match words[..] {
             _ if line.starts_with(' ') => {
                 let roles = if cluster { &mut table.cluster_roles } else { &mut table.roles };

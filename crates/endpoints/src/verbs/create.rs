@@ -7,19 +7,18 @@ use binnacle_registry::object;
 
 use super::{Answer, Call, DUPLICATE_OWNERS};
 use crate::params::{self, WriteKind};
-use crate::{audit, body, managed, negotiate, respond};
+use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include(output)?;
-    // Checked before the options, as kube-apiserver does for this verb only.
-    let _ = negotiate::input(call.request.header("content-type"))?;
+    // Before the options are looked at, as kube-apiserver does for this verb alone.
+    let encoding = call.input()?;
     let bytes = body::read(&mut call.request).await?;
     let params = params::write(&call.request.query, WriteKind::Create)?;
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    let content_type = call.request.header("content-type");
-    let mut object = body::object(&context, &resource, content_type, &bytes, params.validation)?;
+    let mut object = body::object(&context, &resource, encoding, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &object);
     if let Some(uids) = object::dedup_owner_references(&mut object) {
         context.warn(format!("{}{uids}", DUPLICATE_OWNERS));

@@ -8,7 +8,7 @@ use binnacle_registry::{DeleteOptions, Deleted, Match};
 use binnacle_schema::{Value, decode, json, proto, yaml};
 
 use super::{Answer, Call};
-use crate::negotiate::{self, Encoding, Output};
+use crate::negotiate::{Encoding, Output};
 use crate::{audit, body, list_stream, params, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
@@ -82,7 +82,7 @@ async fn options(call: &mut Call) -> Result<DeleteOptions, Status> {
     let mut options = if bytes.is_empty() {
         params::delete(&call.request.query)?
     } else {
-        let value = from_body(negotiate::input(call.request.header("content-type"))?, &bytes)?;
+        let value = from_body(call.input()?, &bytes)?;
         audit::note_request_object(&call.request.record, &value);
         from_value(&value)
     };
@@ -105,6 +105,12 @@ fn from_body(encoding: Encoding, bytes: &[u8]) -> Result<Value, Status> {
             let (about, _) = yaml::parse(bytes, &limits).map_err(|e| bad(e.to_string()))?;
             check_type(about.str_at(&["apiVersion"]), about.str_at(&["kind"]))?;
             decode::yaml(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
+        }
+        Encoding::Cbor => {
+            let about = decode::cbor_type_meta(bytes, &limits)
+                .map_err(|e| bad(format!("unable to determine group/version/kind: {e}")))?;
+            check_type(&about.api_version, &about.kind)?;
+            decode::cbor(bytes, message, &limits).map_err(|e| bad(e.to_string()))?.value
         }
         Encoding::Protobuf => {
             let envelope = proto::unwrap(bytes).map_err(|e| bad(e.to_string()))?;

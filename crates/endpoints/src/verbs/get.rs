@@ -43,7 +43,7 @@ pub(crate) async fn handle(call: Call) -> Answer {
                 })?;
                 return Ok(respond::bytes(200, Encoding::Protobuf.media_type(), body));
             }
-            Encoding::Yaml => {}
+            Encoding::Yaml | Encoding::Cbor => {}
         }
     }
     let object = resource.collection.decode(entry.value(), entry.revision())?;

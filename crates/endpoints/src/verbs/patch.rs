@@ -6,13 +6,13 @@ use binnacle_meta::{GroupVersion, GroupVersionKind, Status, StatusCause};
 use binnacle_patch::apply;
 use binnacle_registry::{Context, Received, Resource, UpdateOptions, object};
 use binnacle_schema::decode::{Decoded, Empties};
-use binnacle_schema::{Findings, Limits, Value, decode, json, yaml};
+use binnacle_schema::{CborError, Findings, Limits, Value, cbor, decode, json, yaml};
 
 use super::patched::{Expected, Patch};
 use super::{Answer, Call, DUPLICATE_OWNERS, check_name};
 use crate::create_gate::AskAuthorizers;
 use crate::params::{self, FieldValidation, WriteKind, WriteParams};
-use crate::patch_type::PatchType;
+use crate::patch_type::{APPLY_CBOR, ApplyFormat, PatchType};
 use crate::{audit, body, managed, respond};
 
 pub(crate) async fn handle(mut call: Call) -> Answer {
@@ -20,21 +20,21 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let output = call.output(false)?;
     let include = call.include(output)?;
     let bytes = body::read(&mut call.request).await?;
-    let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
+    let write_kind = if kind.is_apply() { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
-    audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
+    audit::note_patch(&call.request.record, &bytes, kind);
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    // Parsed here, but its error comes after that of a missing object.
-    let patch = (kind != PatchType::Apply).then(|| Patch::parse(kind, &bytes, params.validation));
+    // A patch of what is not there is told so, whatever the patch is.
+    let patch = (!kind.is_apply()).then(|| Patch::parse(kind, &bytes, params.validation));
     let configuration = match kind {
-        PatchType::Apply => Some(Configuration::parse(&bytes, &params)?),
+        PatchType::Apply(format) => Some(Configuration::parse(format, &bytes, &params)?),
         _ => None,
     };
     let manager = call.manager(&params);
     let options = UpdateOptions {
         subresource: call.subresource.clone(),
-        create: (kind == PatchType::Apply && call.subresource.is_empty()).then(|| AskAuthorizers::about(&call)),
+        create: (kind.is_apply() && call.subresource.is_empty()).then(|| AskAuthorizers::about(&call)),
         uid: None,
     };
     let name = call.name().to_owned();
@@ -53,27 +53,29 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
         Ok(resource.sent(object))
     };
     let updated = match kind {
-        // Server-side apply requires managed fields.
-        PatchType::Apply => resource.update(&context, &name, &options, &mut change).await?,
+        // Which is nothing without its notes.
+        PatchType::Apply(_) => resource.update(&context, &name, &options, &mut change).await?,
         _ => managed::update(&context, &resource, &name, &options, &mut change).await?,
     };
     let code = if updated.created { 201 } else { 200 };
     respond::object(&resource, output, include, code, updated.stored.object)
 }
 
-/// The patch types of custom resources, whose lists have no merge strategy.
-const CUSTOM_PATCHES: [&str; 3] =
-    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+/// The patches that custom resources take: nothing says how their lists would merge.
+const CUSTOM_PATCHES: [&str; 4] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml", APPLY_CBOR];
 
 /// Returns the type of a patch's body.
 ///
 /// Errors: 415, for custom resources with the handler's message: they have no router.
 pub(crate) fn patch_type(call: &Call) -> Result<PatchType, Status> {
-    let kind = PatchType::of(call.request.header("content-type"));
+    let with_cbor = call.encodings.has_cbor();
+    let kind = PatchType::of(call.request.header("content-type"))
+        .filter(|kind| with_cbor || *kind != PatchType::Apply(ApplyFormat::Cbor));
     match call.resource.collection.kind.custom {
         Some(_) => kind
             .filter(|kind| *kind != PatchType::Strategic)
-            .ok_or_else(|| Status::unsupported_media_type(&CUSTOM_PATCHES)),
+            .ok_or_else(|| Status::unsupported_media_type(&CUSTOM_PATCHES[..if with_cbor { 4 } else { 3 }])),
         None => kind.ok_or_else(Status::router_unsupported_media_type),
     }
 }
@@ -121,9 +123,22 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    /// Parses the body of an apply, which is YAML, and so perhaps JSON.
-    pub(crate) fn parse(bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
+    /// Reads the body of an apply: CBOR, or YAML, of which JSON is a part.
+    pub(crate) fn parse(format: ApplyFormat, bytes: &[u8], params: &WriteParams) -> Result<Self, Status> {
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+        let read = |value, duplicates| Self {
+            value,
+            force: params.force == Some(true),
+            validation: params.validation,
+            duplicates,
+        };
+        if format == ApplyFormat::Cbor {
+            let object = cbor::parse_object(bytes, &Limits::default()).map_err(|error| match error {
+                CborError::TooManyElements(error) => Status::request_entity_too_large(error),
+                error => undecodable(error.to_string()),
+            })?;
+            return Ok(read(Value::Object(object), Findings::default()));
+        }
         let (value, found) = yaml::parse(bytes, &Limits::default())
             .map_err(|error| undecodable(format!("error converting YAML to JSON: {error}")))?;
         if !matches!(value, Value::Object(_) | Value::Null) {
@@ -134,7 +149,7 @@ impl Configuration {
         }
         let mut duplicates = Findings::default();
         duplicates.extend(found);
-        Ok(Self { value, force: params.force == Some(true), validation: params.validation, duplicates })
+        Ok(read(value, duplicates))
     }
 
     /// Returns 400 if it is of another kind, or has managed fields.

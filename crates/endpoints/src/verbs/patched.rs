@@ -54,7 +54,7 @@ impl Patch {
                 let (value, findings) = merge_patch(bytes, is_strict)?;
                 (Content::Merge(value), findings, "")
             }
-            PatchType::Strategic | PatchType::Apply => {
+            PatchType::Strategic | PatchType::Apply(_) => {
                 let (value, findings) = object_of(bytes).map_err(Status::bad_request)?;
                 (Content::Strategic(value), findings, "")
             }

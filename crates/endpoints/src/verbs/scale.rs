@@ -15,7 +15,7 @@ use super::patched::{Expected, Patch};
 use super::scale_admission::AsScale;
 use super::scale_columns::ScaleColumns;
 use super::{Answer, Call, check_name};
-use crate::negotiate::{self, Output};
+use crate::negotiate::Output;
 use crate::params::{self, WriteKind, WriteParams};
 use crate::patch_type::PatchType;
 use crate::{audit, body, unstored};
@@ -48,7 +48,7 @@ async fn update(mut call: Call) -> Answer {
     let resource = Arc::clone(&call.resource);
     let kinds = resource.collection.kinds();
     let expected = body::Expected { group: GROUP, version: VERSION, kind: KIND, kinds };
-    let encoding = negotiate::input(call.request.header("content-type"))?;
+    let encoding = call.input()?;
     let (scale, _) = body::typed(&context, &expected, message(&resource)?, encoding, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &scale);
     check_name(&scale, call.name(), &call.resource, &context)?;
@@ -64,14 +64,14 @@ async fn patch(mut call: Call) -> Answer {
     let kind = patch_type(&call)?;
     let output = call.output(false)?;
     let bytes = body::read(&mut call.request).await?;
-    let write_kind = if kind == PatchType::Apply { WriteKind::Apply } else { WriteKind::Patch };
+    let write_kind = if kind.is_apply() { WriteKind::Apply } else { WriteKind::Patch };
     let params = params::write(&call.request.query, write_kind)?;
-    audit::note_patch(&call.request.record, &bytes, kind == PatchType::Apply);
+    audit::note_patch(&call.request.record, &bytes, kind);
     let context = call.context(params.options());
     let (name, resource) = (call.name().to_owned(), Arc::clone(&call.resource));
     let message = message(&resource)?;
     let config = match kind {
-        PatchType::Apply => Some(Configuration::parse(&bytes, &params)?),
+        PatchType::Apply(format) => Some(Configuration::parse(format, &bytes, &params)?),
         _ => None,
     };
     let expected = Expected {

@@ -17,8 +17,7 @@ pub(crate) async fn handle(mut call: Call) -> Answer {
     let params = params::write(&call.request.query, WriteKind::Update)?;
     let context = call.context(params.options());
     let resource = Arc::clone(&call.resource);
-    let content_type = call.request.header("content-type");
-    let mut received = body::object(&context, &resource, content_type, &bytes, params.validation)?;
+    let mut received = body::object(&context, &resource, call.input()?, &bytes, params.validation)?;
     audit::note_request_object(&call.request.record, &received);
     check_name(&received, call.name(), &resource, &context)?;
     if let Some(uids) = object::dedup_owner_references(&mut received) {

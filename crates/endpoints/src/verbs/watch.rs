@@ -11,7 +11,7 @@ use binnacle_scheme::Verb;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::{Answer, Call};
-use crate::negotiate::Encoding;
+use crate::negotiate::{CBOR_SEQUENCE, Encoding};
 use crate::params::{self, CollectionParams};
 use crate::watch_stream::{self, Stream};
 
@@ -48,12 +48,13 @@ pub(crate) async fn handle(call: Call, params: CollectionParams) -> Answer {
         single: is_websocket(&call.request.headers),
     };
     if stream.single {
-        let text = output.encoding != Encoding::Protobuf;
+        let text = output.encoding.is_text();
         return as_events(call.request, watch_stream::body(stream, watcher), text);
     }
     let mut response = Response::new(watch_stream::body(stream, watcher));
     let content_type = match output.encoding {
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        Encoding::Cbor => CBOR_SEQUENCE,
         other => other.media_type(),
     };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -17,7 +17,8 @@ pub struct Envelope;
 impl Codec for Envelope {
     fn write(&self, kind: &StoredKind<'_>, media_type: MediaType, object: &Value) -> Vec<u8> {
         match media_type {
-            MediaType::Protobuf => {
+            // Only custom resources are ever stored in CBOR.
+            MediaType::Protobuf | MediaType::Cbor => {
                 proto::wrap(kind.api_version, kind.kind, |raw| proto::encode(object, kind.message, raw))
             }
             MediaType::Json => {

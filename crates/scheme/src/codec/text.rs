@@ -1,7 +1,7 @@
 //! JSON stored as JSON, with sorted members: for kinds whose schema is created at run time. An object names its own
 //! version, and responses are the stored text with the resourceVersion inserted.
 
-use binnacle_schema::{Message, MessageRef, Object, Value, canonical, json};
+use binnacle_schema::{Limits, Message, MessageRef, Object, Value, canonical, cbor, decode, json};
 use bytes::Bytes;
 
 use super::{Codec, LIMITS, MediaType, Named, StoredKind};
@@ -10,16 +10,47 @@ use super::{Codec, LIMITS, MediaType, Named, StoredKind};
 #[derive(Clone, Copy, Debug)]
 pub struct JsonText;
 
+impl JsonText {
+    /// The tree of a stored object, which is JSON or CBOR.
+    pub fn tree(stored: &[u8], limits: &Limits) -> Result<Value, String> {
+        match is_cbor(stored) {
+            true => cbor::parse(stored, limits).map_err(|error| error.to_string()),
+            false => json::parse(stored, limits).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// The version and kind that a stored object says that it is of.
+    pub fn type_meta(stored: &[u8], limits: &Limits) -> Result<json::TypeMeta, String> {
+        match is_cbor(stored) {
+            true => decode::cbor_type_meta(stored, limits).map_err(|error| error.to_string()),
+            false => json::type_meta(stored, limits).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+fn is_cbor(stored: &[u8]) -> bool {
+    stored.starts_with(&cbor::SELF_DESCRIBED)
+}
+
+fn text(object: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
+    json::write(object, &mut out);
+    out.push(b'\n');
+    out
+}
+
 impl Codec for JsonText {
-    fn write(&self, _: &StoredKind<'_>, _: MediaType, object: &Value) -> Vec<u8> {
+    fn write(&self, _: &StoredKind<'_>, media_type: MediaType, object: &Value) -> Vec<u8> {
+        if media_type != MediaType::Cbor {
+            return text(object);
+        }
         let mut out = Vec::with_capacity(1024);
-        json::write(object, &mut out);
-        out.push(b'\n');
+        cbor::write_sorted(object, &mut out);
         out
     }
 
     fn read(&self, kind: &StoredKind<'_>, stored: &[u8]) -> Result<Value, String> {
-        let mut object = json::parse(stored, &LIMITS).map_err(|error| error.to_string())?;
+        let mut object = Self::tree(stored, &LIMITS)?;
         if let Some(custom) = kind.custom {
             custom.read_stored(&mut object)?;
         }
@@ -34,12 +65,21 @@ impl Codec for JsonText {
 
     fn index(&self, kind: &StoredKind<'_>, _: &Message, stored: &Bytes) -> Result<(Value, Option<Bytes>), String> {
         let object = self.read(kind, stored)?;
-        let written = self.write(kind, MediaType::Json, &object);
+        let written = text(&object);
         let kept = (written != *stored).then(|| Bytes::from(written));
         Ok((object, kept))
     }
 
     fn to_json(&self, _: &Named<'_>, kept: &[u8], resource_version: &str) -> Result<Vec<u8>, String> {
+        let read;
+        let kept = if is_cbor(kept) {
+            let mut tree = Self::tree(kept, &LIMITS)?;
+            canonical::sort_free_form(&mut tree);
+            read = text(&tree);
+            &read
+        } else {
+            kept
+        };
         let text = kept.strip_suffix(b"\n").unwrap_or(kept);
         json::with_text_member(text, "metadata", "resourceVersion", resource_version)
             .ok_or_else(|| "it is no object with metadata".to_owned())

@@ -1,0 +1,413 @@
+//! Items, one head after the other, and the check of a whole document that comes before anything is read.
+
+use super::{CborError, SELF_DESCRIBED};
+use crate::Limits;
+
+/// The major types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Major {
+    Unsigned,
+    Negative,
+    Bytes,
+    Text,
+    Array,
+    Map,
+    Tag,
+    Simple,
+}
+
+/// The beginning of an item.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) major: Major,
+    /// What the initial byte says beside the type.
+    pub(crate) info: u8,
+    pub(crate) argument: u64,
+}
+
+/// How the end of an item is told that has no length.
+const BREAK: u8 = 0xff;
+const INDEFINITE: u8 = 31;
+
+impl Major {
+    fn of(initial: u8) -> Self {
+        match initial >> 5 {
+            0 => Self::Unsigned,
+            1 => Self::Negative,
+            2 => Self::Bytes,
+            3 => Self::Text,
+            4 => Self::Array,
+            5 => Self::Map,
+            6 => Self::Tag,
+            _ => Self::Simple,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Unsigned => "positive integer",
+            Self::Negative => "negative integer",
+            Self::Bytes => "byte string",
+            Self::Text => "UTF-8 text string",
+            Self::Array => "array",
+            Self::Map => "map",
+            Self::Tag => "tag",
+            Self::Simple => "primitives",
+        }
+    }
+}
+
+impl Head {
+    pub(crate) fn is_indefinite(&self) -> bool {
+        self.info == INDEFINITE
+    }
+
+    /// The number, where this is one with a point.
+    pub(crate) fn float(&self) -> Option<f64> {
+        match (self.major, self.info) {
+            (Major::Simple, 25) => Some(from_half(self.argument as u16)),
+            (Major::Simple, 26) => Some(f32::from_bits(self.argument as u32).into()),
+            (Major::Simple, 27) => Some(f64::from_bits(self.argument)),
+            _ => None,
+        }
+    }
+
+    /// The number, where this is one without a point: 64 bits and a sign.
+    pub(crate) fn integer(&self) -> Option<i128> {
+        match self.major {
+            Major::Unsigned => Some(self.argument.into()),
+            Major::Negative => Some(-1 - i128::from(self.argument)),
+            _ => None,
+        }
+    }
+}
+
+fn from_half(bits: u16) -> f64 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    sign * match exponent {
+        0 => fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
+    }
+}
+
+fn unexpected_end() -> CborError {
+    CborError::document("unexpected EOF")
+}
+
+fn refused(major: Major, what: &str) -> CborError {
+    let name = major.name();
+    CborError::document(format!("cbor: data item of cbor type {name} is not accepted by protocol: {what}"))
+}
+
+/// A simple value that is none of false, true and null.
+pub(crate) fn unknown_simple(value: u64) -> CborError {
+    refused(Major::Simple, &format!("simple value {value} is not recognized"))
+}
+
+/// Where in a document one is.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// How many entries of an array or a map are still to come; `None` where the end tells.
+pub(crate) struct Entries(Option<u64>);
+
+impl<'a> Reader<'a> {
+    /// At the beginning of a document that is one well-formed item.
+    pub(crate) fn new(bytes: &'a [u8], limits: &Limits) -> Result<Self, CborError> {
+        if bytes.len() > limits.max_bytes {
+            return Err(CborError::TooLarge { limit: limits.max_bytes });
+        }
+        if bytes.is_empty() {
+            return Err(CborError::document("EOF"));
+        }
+        let mut reader = Self { bytes, at: 0 };
+        reader.check(0, limits.max_depth)?;
+        let (left, at) = (bytes.len() - reader.at, reader.at);
+        if left > 0 {
+            return Err(CborError::document(format!("cbor: {left} bytes of extraneous data starting at index {at}")));
+        }
+        Ok(Self { bytes, at: 0 })
+    }
+
+    /// Checks the item here and goes behind it.
+    fn check(&mut self, depth: usize, max_depth: usize) -> Result<(), CborError> {
+        let deeper = |depth: usize| match depth {
+            depth if depth >= max_depth => {
+                Err(CborError::document(format!("cbor: exceeded max nested level {max_depth}")))
+            }
+            depth => Ok(depth + 1),
+        };
+        let head = self.head()?;
+        let name = head.major.name();
+        match head.major {
+            Major::Bytes | Major::Text if head.is_indefinite() => {
+                while !self.at_break()? {
+                    let initial = self.initial()?;
+                    if Major::of(initial) != head.major {
+                        let found = Major::of(initial).name();
+                        let why = format!("cbor: wrong element type {found} for indefinite-length {name}");
+                        return Err(CborError::document(why));
+                    }
+                    if initial & 0x1f == INDEFINITE {
+                        let why = format!("cbor: indefinite-length {name} chunk is not definite-length");
+                        return Err(CborError::document(why));
+                    }
+                    self.check(depth, max_depth)?;
+                }
+            }
+            Major::Bytes | Major::Text => {
+                check_length(head, "causing integer overflow")?;
+                self.take(head.argument)?;
+            }
+            Major::Array | Major::Map => {
+                let depth = deeper(depth)?;
+                if !head.is_indefinite() {
+                    check_length(head, "it would cause integer overflow")?;
+                }
+                let mut entries = self.entries(head);
+                while entries.next(self)? {
+                    self.check(depth, max_depth)?;
+                    if head.major == Major::Map {
+                        if head.is_indefinite() && self.initial()? == BREAK {
+                            return Err(CborError::document("cbor: unexpected \"break\" code"));
+                        }
+                        self.check(depth, max_depth)?;
+                    }
+                }
+            }
+            Major::Tag => {
+                let (mut tag, mut depth) = (head.argument, depth);
+                loop {
+                    let next = Major::of(self.initial()?);
+                    if matches!(tag, 2 | 3) {
+                        return Err(refused(Major::Tag, "bignum"));
+                    }
+                    if next != Major::Tag {
+                        break;
+                    }
+                    tag = self.head()?.argument;
+                    depth = deeper(depth)?;
+                }
+                self.check(depth, max_depth)?;
+            }
+            Major::Unsigned | Major::Negative | Major::Simple => {}
+        }
+        Ok(())
+    }
+
+    fn initial(&self) -> Result<u8, CborError> {
+        self.bytes.get(self.at).copied().ok_or_else(unexpected_end)
+    }
+
+    pub(crate) fn next_major(&self) -> Result<Major, CborError> {
+        self.initial().map(Major::of)
+    }
+
+    /// Goes behind the head of the next item.
+    pub(crate) fn head(&mut self) -> Result<Head, CborError> {
+        let initial = self.initial()?;
+        self.at += 1;
+        let (major, info) = (Major::of(initial), initial & 0x1f);
+        let argument = match info {
+            0..=23 => info.into(),
+            24..=27 => self.take(1 << (info - 24))?.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)),
+            INDEFINITE => match major {
+                Major::Bytes | Major::Text | Major::Array | Major::Map => 0,
+                Major::Simple => return Err(CborError::document("cbor: unexpected \"break\" code")),
+                _ => return Err(invalid_information(info, major)),
+            },
+            _ => return Err(invalid_information(info, major)),
+        };
+        let head = Head { major, info, argument };
+        if major == Major::Simple {
+            if info == 24 && argument < 32 {
+                let why = format!("cbor: invalid simple value {argument} for type {}", major.name());
+                return Err(CborError::document(why));
+            }
+            match head.float() {
+                Some(n) if n.is_nan() => return Err(refused(major, "floating-point NaN")),
+                Some(n) if n.is_infinite() => return Err(refused(major, "floating-point infinity")),
+                _ => {}
+            }
+        }
+        Ok(head)
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8], CborError> {
+        let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length));
+        let taken = end.and_then(|end| self.bytes.get(self.at..end)).ok_or_else(unexpected_end)?;
+        self.at += taken.len();
+        Ok(taken)
+    }
+
+    /// True at the end of an item without length, which is passed then.
+    fn at_break(&mut self) -> Result<bool, CborError> {
+        let ends = self.initial()? == BREAK;
+        self.at += usize::from(ends);
+        Ok(ends)
+    }
+
+    /// The chunks of a string, of which there is one where its length is told.
+    pub(crate) fn chunks(&mut self, head: Head) -> Result<Vec<&'a [u8]>, CborError> {
+        if !head.is_indefinite() {
+            return Ok(vec![self.take(head.argument)?]);
+        }
+        let mut chunks = Vec::new();
+        while !self.at_break()? {
+            let length = self.head()?.argument;
+            chunks.push(self.take(length)?);
+        }
+        Ok(chunks)
+    }
+
+    pub(crate) fn entries(&self, head: Head) -> Entries {
+        Entries((!head.is_indefinite()).then_some(head.argument))
+    }
+
+    /// Passes over tags that say no more than that this is CBOR.
+    pub(crate) fn pass_self_described(&mut self) {
+        while self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(&SELF_DESCRIBED)) {
+            self.at += SELF_DESCRIBED.len();
+        }
+    }
+
+    /// Goes behind the head of the next item that is no tag. The tags before it are told, outermost first, each with
+    /// the reader behind it: true ends the reading of tags.
+    pub(crate) fn untagged<E: From<CborError>>(
+        &mut self,
+        mut tag: impl FnMut(&mut Self, u64) -> Result<(), E>,
+    ) -> Result<Head, E> {
+        self.pass_self_described();
+        loop {
+            let head = self.head()?;
+            if head.major != Major::Tag {
+                return Ok(head);
+            }
+            self.check_tag(head.argument)?;
+            tag(self, head.argument)?;
+        }
+    }
+
+    /// Checks what stands behind a tag that Go's library knows.
+    fn check_tag(&self, tag: u64) -> Result<(), CborError> {
+        let initial = self.initial()?;
+        let (found, fits, wanted) = match (tag, Major::of(initial)) {
+            (0, found) => (found, found == Major::Text, "text string"),
+            (1, found) => {
+                let fits = matches!(found, Major::Unsigned | Major::Negative) || (0xf9..=0xfb).contains(&initial);
+                (found, fits, "integer or floating-point number")
+            }
+            _ => return Ok(()),
+        };
+        if fits {
+            return Ok(());
+        }
+        let found = found.name();
+        Err(CborError::document(format!("cbor: tag number {tag} must be followed by {wanted}, got {found}")))
+    }
+
+    /// Passes over the next item.
+    pub(crate) fn skip(&mut self) -> Result<(), CborError> {
+        self.check(0, usize::MAX)
+    }
+}
+
+impl Entries {
+    /// True where another entry is to come.
+    pub(crate) fn next(&mut self, reader: &mut Reader<'_>) -> Result<bool, CborError> {
+        match &mut self.0 {
+            Some(left) => match left.checked_sub(1) {
+                Some(less) => {
+                    *left = less;
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+            None => reader.at_break().map(|ends| !ends),
+        }
+    }
+}
+
+fn check_length(head: Head, why: &str) -> Result<(), CborError> {
+    if i64::try_from(head.argument).is_ok() {
+        return Ok(());
+    }
+    let (name, length) = (head.major.name(), head.argument);
+    Err(CborError::document(format!("cbor: {name} length {length} is too large, {why}")))
+}
+
+fn invalid_information(info: u8, major: Major) -> CborError {
+    CborError::document(format!("cbor: invalid additional information {info} for type {}", major.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_precision() {
+        for (bits, want) in [
+            (0x0000, 0.0),
+            (0x0001, 5.960_464_477_539_063e-8),
+            (0x03ff, 0.000_060_975_551_605_224_61),
+            (0x0400, 0.000_061_035_156_25),
+            (0x3c00, 1.0),
+            (0x3e00, 1.5),
+            (0x7bff, 65504.0),
+            (0xc400, -4.0),
+        ] {
+            assert_eq!(from_half(bits), want, "{bits:04x}");
+        }
+        assert!(from_half(0x7c00).is_infinite() && from_half(0x7e00).is_nan());
+    }
+
+    #[test]
+    fn documents_that_are_none() {
+        let nested = |levels: usize| [vec![0x81; levels], vec![0x00]].concat();
+        for (bytes, want) in [
+            (&b""[..], "EOF"),
+            (b"\x18", "unexpected EOF"),
+            (b"\x62a", "unexpected EOF"),
+            (b"\xa1\x61a", "unexpected EOF"),
+            (b"\xd9\xd9\xf7", "unexpected EOF"),
+            (b"\x00\x01\x02", "cbor: 2 bytes of extraneous data starting at index 1"),
+            (b"\x1c", "cbor: invalid additional information 28 for type positive integer"),
+            (b"\x3f", "cbor: invalid additional information 31 for type negative integer"),
+            (b"\xff", "cbor: unexpected \"break\" code"),
+            (b"\xbf\x61a\xff", "cbor: unexpected \"break\" code"),
+            (b"\xf8\x10", "cbor: invalid simple value 16 for type primitives"),
+            (b"\x7f\x41a\xff", "cbor: wrong element type byte string for indefinite-length UTF-8 text string"),
+            (b"\x5f\x5f\xff\xff", "cbor: indefinite-length byte string chunk is not definite-length"),
+            (
+                b"\x5b\xff\xff\xff\xff\xff\xff\xff\xff",
+                "cbor: byte string length 18446744073709551615 is too large, causing integer overflow",
+            ),
+            (
+                b"\x9b\xff\xff\xff\xff\xff\xff\xff\xff",
+                "cbor: array length 18446744073709551615 is too large, it would cause integer overflow",
+            ),
+            (b"\x9b\x00\xff\xff\xff\xff\xff\xff\xff", "unexpected EOF"),
+            (
+                b"\xf9\x7e\x00",
+                "cbor: data item of cbor type primitives is not accepted by protocol: floating-point NaN",
+            ),
+            (
+                b"\xfa\xff\x80\x00\x00",
+                "cbor: data item of cbor type primitives is not accepted by protocol: floating-point infinity",
+            ),
+            (b"\xc2\x41\x01", "cbor: data item of cbor type tag is not accepted by protocol: bignum"),
+            (&nested(257), "cbor: exceeded max nested level 256"),
+            (&[vec![0xc6; 258], vec![0]].concat(), "cbor: exceeded max nested level 256"),
+        ] {
+            let error = Reader::new(bytes, &Limits::default()).map(|_| ()).expect_err("no document");
+            assert_eq!(error.to_string(), want, "{bytes:02x?}");
+        }
+        assert!(Reader::new(&nested(256), &Limits::default()).is_ok());
+    }
+}

@@ -1,0 +1,468 @@
+//! CBOR against a schema: what Go's library does when it reads a document into structs.
+
+use std::collections::HashSet;
+
+use binnacle_meta::Text;
+
+use super::{DecodeError, Decoded, Path, base64, from_value, go};
+use crate::cbor::{
+    CborError, LaterEncoding, Major, Reader, base64_text, duplicate, read_item, read_text, unknown_simple,
+};
+use crate::findings::{Finding, Findings};
+use crate::json::TypeMeta;
+use crate::limits::Budget;
+use crate::{Limits, Message, Object, Ty, Value};
+
+/// Decodes a document. Unlike in JSON, members that are given twice are refused, and of members that are unknown no more
+/// is told than the place of one among the others.
+pub fn cbor(bytes: &[u8], message: &Message, limits: &Limits) -> Result<Decoded, DecodeError> {
+    let mut walk = Walk { budget: Budget::new(limits) };
+    let mut reader = Reader::new(bytes, limits).map_err(DecodeError::Cbor)?;
+    let read = walk.message(&mut reader, message, None, None).map_err(DecodeError::Cbor)?;
+    let mut decoded = from_value::value_within(read.value, message, limits)?;
+    let mut findings = Findings::default();
+    findings.extend(read.unknown.map(Finding::UnknownEntry));
+    decoded.findings = findings;
+    Ok(decoded)
+}
+
+/// Finds version and kind of a document, which must be well formed as a whole.
+///
+/// kube-apiserver puts `unable to determine group/version/kind: ` before the error.
+pub fn cbor_type_meta(bytes: &[u8], limits: &Limits) -> Result<TypeMeta, CborError> {
+    const TARGET: &str = "v1.TypeMeta";
+    let mut reader = Reader::new(bytes, limits)?;
+    let mut meta = TypeMeta::default();
+    let head = reader.untagged(|_, _| Ok::<_, CborError>(()))?;
+    match (head.major, head.info) {
+        (Major::Map, _) => {}
+        (Major::Simple, 22) => return Ok(meta),
+        (Major::Array, _) => return Err(CborError::mismatch(Major::Array, TARGET, NO_ARRAY)),
+        (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => return Err(unknown_simple(head.argument)),
+        (found, _) => return Err(CborError::mismatch(found, TARGET, "")),
+    }
+    let (mut entries, mut keys) = (reader.entries(head), Keys::default());
+    while entries.next(&mut reader)? {
+        let name = keys.next(&mut reader)?;
+        let target = match name.as_deref() {
+            Some("apiVersion") => &mut meta.api_version,
+            Some("kind") => &mut meta.kind,
+            _ => {
+                reader.skip()?;
+                continue;
+            }
+        };
+        let read = read_text(&mut reader, None, || "string".to_owned());
+        let named = |error: CborError| error.in_field(|| format!("{TARGET}.{}", name.unwrap_or_default()));
+        *target = read.map_err(named)?.unwrap_or_default();
+    }
+    Ok(meta)
+}
+
+const NO_ARRAY: &str = "cannot decode CBOR array to struct without toarray option";
+
+/// The keys of a map that is read into a struct.
+#[derive(Default)]
+struct Keys {
+    seen: HashSet<Text>,
+    numbers: HashSet<i128>,
+    index: usize,
+}
+
+impl Keys {
+    /// The next key; `None` for a number, which no struct of the API has as a key.
+    fn next(&mut self, reader: &mut Reader<'_>) -> Result<Option<Text>, CborError> {
+        let index = self.index;
+        self.index += 1;
+        match reader.next_major()? {
+            Major::Bytes | Major::Text => {
+                let key = read_text(reader, None, || "string".to_owned())?.unwrap_or_default();
+                if !self.seen.insert(key.clone()) {
+                    return Err(duplicate(&key, index));
+                }
+                Ok(Some(key))
+            }
+            Major::Unsigned | Major::Negative => {
+                let number = reader.head()?.integer().unwrap_or_default();
+                if !self.numbers.insert(number) {
+                    let why = format!("cbor: found duplicate map key {number} at map element index {index}");
+                    return Err(CborError::Document(why));
+                }
+                Ok(None)
+            }
+            found => {
+                let why = format!("map key is of type {} and cannot be used to match struct field name", found.name());
+                Err(CborError::mismatch(found, "string", why))
+            }
+        }
+    }
+}
+
+/// What was read, and the first entry of a map that no field is for: the outer map's, where both have one.
+struct Read {
+    value: Value,
+    unknown: Option<usize>,
+}
+
+impl From<Value> for Read {
+    fn from(value: Value) -> Self {
+        Self { value, unknown: None }
+    }
+}
+
+struct Walk {
+    budget: Budget,
+}
+
+type Where<'p> = Option<&'p Path<'p>>;
+type Later = Option<LaterEncoding>;
+
+impl Walk {
+    /// A struct.
+    fn message(
+        &mut self,
+        reader: &mut Reader<'_>,
+        message: &Message,
+        later: Later,
+        path: Where<'_>,
+    ) -> Result<Read, CborError> {
+        let target = || go::qualified_name(message);
+        let (head, later) = item_head(reader, later)?;
+        match head.major {
+            Major::Map => {}
+            Major::Array => return Err(CborError::mismatch(Major::Array, target(), NO_ARRAY)),
+            found => return none_or(found, head, target).map(Read::from),
+        }
+        self.budget.object()?;
+        let (mut entries, mut keys) = (reader.entries(head), Keys::default());
+        let (mut object, mut unknown, mut hint) = (Object::new(), None, 0);
+        let mut below = None;
+        while entries.next(reader)? {
+            let key = keys.next(reader)?;
+            let known = key.as_deref().and_then(|key| message.field(key, hint));
+            let (Some(key), Some((index, field))) = (key, known) else {
+                unknown = unknown.or(Some(keys.index - 1));
+                reader.skip()?;
+                continue;
+            };
+            hint = index + 1;
+            self.budget.member()?;
+            let here = Path::field(path, message, field);
+            let read = self.value(reader, &field.ty, later, Some(&here));
+            let read = read.map_err(|error| error.in_field(|| format!("{}.{}", target(), field.name)))?;
+            below = below.or(read.unknown);
+            object.push(key, read.value);
+        }
+        Ok(Read { value: Value::Object(object), unknown: unknown.or(below) })
+    }
+
+    fn value(&mut self, reader: &mut Reader<'_>, ty: &Ty, later: Later, path: Where<'_>) -> Result<Read, CborError> {
+        let target = || go::type_at(path, ty);
+        match ty {
+            Ty::Message(message) => self.message(reader, message, later, path),
+            Ty::String | Ty::Time | Ty::MicroTime => {
+                // Times are read as strings first.
+                let target = || if matches!(ty, Ty::String) { target() } else { "string".to_owned() };
+                Ok(read_text(reader, later, target)?.map_or(Value::Null, Value::Str).into())
+            }
+            Ty::Bool | Ty::Int32 | Ty::Int64 | Ty::Uint32 | Ty::Double => {
+                self.scalar(reader, ty, target).map(Read::from)
+            }
+            Ty::Bytes => self.bytes(reader, later, target).map(Read::from),
+            Ty::IntOrString => self.int_or_string(reader, later).map(Read::from),
+            Ty::SchemaOrBool(message) | Ty::SchemaOrArray(message) | Ty::SchemaOrStrings(message) => {
+                reader.pass_self_described();
+                match (reader.next_major()?, ty) {
+                    (Major::Map, _) => self.message(reader, message, later, path),
+                    (Major::Array, Ty::SchemaOrArray(_)) => {
+                        let element = Ty::Message(message.clone());
+                        self.list(reader, &element, later, path, target)
+                    }
+                    _ => read_item(reader, later, &mut self.budget).map(Read::from),
+                }
+            }
+            Ty::Duration | Ty::Quantity | Ty::RawExtension | Ty::Json | Ty::FieldsV1 => {
+                read_item(reader, later, &mut self.budget).map(Read::from)
+            }
+            ty => match (ty.element(), ty.map_value()) {
+                (Some(element), _) => self.list(reader, element, later, path, target),
+                (None, Some(value)) => self.map(reader, value, later, path, target),
+                (None, None) => read_item(reader, later, &mut self.budget).map(Read::from),
+            },
+        }
+    }
+
+    fn list(
+        &mut self,
+        reader: &mut Reader<'_>,
+        element: &Ty,
+        later: Later,
+        path: Where<'_>,
+        target: impl Fn() -> String,
+    ) -> Result<Read, CborError> {
+        let (head, later) = item_head(reader, later)?;
+        if head.major != Major::Array {
+            return none_or(head.major, head, target).map(Read::from);
+        }
+        let (mut items, mut unknown) = (Vec::new(), None);
+        let mut entries = reader.entries(head);
+        while entries.next(reader)? {
+            self.budget.element()?;
+            let here = Path::index(path, items.len());
+            let read = self.value(reader, element, later, Some(&here))?;
+            unknown = unknown.or(read.unknown);
+            items.push(read.value);
+        }
+        Ok(Read { value: Value::List(items), unknown })
+    }
+
+    fn map(
+        &mut self,
+        reader: &mut Reader<'_>,
+        values: &Ty,
+        later: Later,
+        path: Where<'_>,
+        target: impl Fn() -> String,
+    ) -> Result<Read, CborError> {
+        let (head, later) = item_head(reader, later)?;
+        if head.major != Major::Map {
+            return none_or(head.major, head, target).map(Read::from);
+        }
+        self.budget.object()?;
+        let (mut object, mut unknown, mut index) = (Object::new(), None, 0);
+        let mut entries = reader.entries(head);
+        while entries.next(reader)? {
+            let key = read_text(reader, later, || "string".to_owned())?.unwrap_or_default();
+            self.budget.member()?;
+            let read = self.value(reader, values, later, Some(&Path::key(path, &key)))?;
+            unknown = unknown.or(read.unknown);
+            if object.contains(&key) {
+                return Err(duplicate(&key, index));
+            }
+            object.push(key, read.value);
+            index += 1;
+        }
+        Ok(Read { value: Value::Object(object), unknown })
+    }
+
+    fn scalar(&mut self, reader: &mut Reader<'_>, ty: &Ty, target: impl Fn() -> String) -> Result<Value, CborError> {
+        let (head, _) = item_head(reader, None)?;
+        if let Some(integer) = head.integer() {
+            let (least, most) = match ty {
+                Ty::Int32 => (i32::MIN.into(), i32::MAX.into()),
+                Ty::Int64 => (i64::MIN.into(), i64::MAX.into()),
+                Ty::Uint32 if head.major == Major::Unsigned => (0, u32::MAX.into()),
+                Ty::Double => return Ok(Value::Float(integer as f64)),
+                _ => return Err(CborError::mismatch(head.major, target(), "")),
+            };
+            let why = || match head.major {
+                Major::Negative if i64::try_from(integer).is_err() => format!("{integer} overflows Go's int64"),
+                _ => format!("{integer} overflows {}", target()),
+            };
+            let number = i64::try_from(integer).ok().filter(|_| (least..=most).contains(&integer));
+            return number.map(Value::Int).ok_or_else(|| CborError::mismatch(head.major, target(), why()));
+        }
+        match (head.float(), ty) {
+            (Some(number), Ty::Double) => return Ok(Value::Float(number)),
+            (Some(_), _) => return Err(CborError::mismatch(head.major, target(), "")),
+            (None, _) => {}
+        }
+        match (head.major, head.info, ty) {
+            (Major::Simple, 20 | 21, Ty::Bool) => Ok(Value::Bool(head.info == 21)),
+            (found, ..) => none_or(found, head, target),
+        }
+    }
+
+    /// Bytes, which without a tag are the text that stands for them in JSON.
+    fn bytes(
+        &mut self,
+        reader: &mut Reader<'_>,
+        later: Later,
+        target: impl Fn() -> String,
+    ) -> Result<Value, CborError> {
+        let mut ahead = reader.clone();
+        let (head, later) = item_head(&mut ahead, later)?;
+        if head.major == Major::Array {
+            return read_item(reader, later, &mut self.budget);
+        }
+        *reader = ahead;
+        if head.major != Major::Bytes {
+            return none_or(head.major, head, target);
+        }
+        let chunks = reader.chunks(head)?;
+        if later.is_some() {
+            return Ok(Value::Str(base64_text(&chunks)));
+        }
+        let text = String::from_utf8_lossy(&chunks.concat()).into_owned();
+        match base64::canonical(&text) {
+            Ok(text) => Ok(Value::Str(Text::new(text))),
+            Err(at) => Err(CborError::document(format!(
+                "cbor: failed to decode base64 from byte string: illegal base64 data at input byte {at}"
+            ))),
+        }
+    }
+
+    fn int_or_string(&mut self, reader: &mut Reader<'_>, later: Later) -> Result<Value, CborError> {
+        let text = read_text(&mut reader.clone(), later, String::new);
+        if text.is_ok() {
+            return Ok(read_text(reader, later, String::new)?.map_or(Value::Null, Value::Str));
+        }
+        self.scalar(reader, &Ty::Int32, || "int32".to_owned())
+    }
+}
+
+/// The head of the item here, and how the bytes below are to be told.
+fn item_head(reader: &mut Reader<'_>, later: Later) -> Result<(crate::cbor::Head, Later), CborError> {
+    let mut later = later;
+    let head = reader.untagged(|_, tag| {
+        later = LaterEncoding::of_tag(tag).or(later);
+        Ok::<_, CborError>(())
+    })?;
+    Ok((head, later))
+}
+
+/// Null, or why an item is not what was asked for.
+fn none_or(found: Major, head: crate::cbor::Head, target: impl Fn() -> String) -> Result<Value, CborError> {
+    match (found, head.info) {
+        (Major::Simple, 22) => Ok(Value::Null),
+        (Major::Simple, info) if info <= 24 && !matches!(info, 20 | 21) => Err(unknown_simple(head.argument)),
+        _ => Err(CborError::mismatch(found, target(), "")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cbor::write_item;
+    use crate::{Field, MessageRef, Presence, json};
+
+    fn message() -> Message {
+        let field = |name: &'static str, ty| Field { presence: Presence::Optional, ..Field::new(name, ty) };
+        let meta = Message::new("x.v1.Meta", vec![field("name", Ty::String), field("size", Ty::Int64)]);
+        Message::new(
+            "x.v1.Thing",
+            vec![
+                field("meta", Ty::Message(MessageRef::Shared(meta.into()))),
+                field("small", Ty::Int32),
+                field("unsigned", Ty::Uint32),
+                field("share", Ty::Double),
+                field("on", Ty::Bool),
+                field("raw", Ty::Bytes),
+                field("port", Ty::IntOrString),
+                field("at", Ty::Time),
+                field("amount", Ty::Quantity),
+                field("names", Ty::List(Box::new(Ty::String))),
+                field("data", Ty::Map(Box::new(Ty::String))),
+            ],
+        )
+    }
+
+    /// A document in CBOR of one in JSON; `"#HEX"` stands for the item of these bytes.
+    fn document(text: &str) -> Vec<u8> {
+        let tree = json::parse(text.as_bytes(), &Limits::default()).expect("it is JSON");
+        let mut out = Vec::new();
+        items(&tree, &mut out);
+        out
+    }
+
+    fn items(tree: &Value, out: &mut Vec<u8>) {
+        match tree {
+            Value::Str(text) if text.starts_with('#') => {
+                let digit = |i: usize| u8::from_str_radix(&text[i..i + 2], 16).expect("hexadecimal");
+                out.extend((1..text.len()).step_by(2).map(digit));
+            }
+            Value::Object(object) => {
+                out.push(0xa0 | object.len() as u8);
+                for (name, value) in object.iter() {
+                    items(&Value::Str(name.clone()), out);
+                    items(value, out);
+                }
+            }
+            Value::List(list) => {
+                out.push(0x80 | list.len() as u8);
+                list.iter().for_each(|value| items(value, out));
+            }
+            other => write_item(other, None, out),
+        }
+    }
+
+    #[test]
+    fn into_structs() {
+        let message = message();
+        let mismatch = |found: &str, field: &str, ty: &str| {
+            Err(format!("cbor: cannot unmarshal {found} into Go struct field v1.Thing.{field} of type {ty}"))
+        };
+        let unknown = |index: usize| format!("cbor: found unknown field at map element index {index}");
+        for (text, want) in [
+            (r#"{"meta":{"name":"a","size":3},"on":true,"share":2}"#, Ok((r#"{"meta":{"name":"a","size":3},"share":2,"on":true}"#, None))),
+            (r#"{"raw":"AAEC","port":"x"}"#, Ok((r#"{"raw":"AAEC","port":"x"}"#, None))),
+            // Bytes below any tag of an encoding are bytes.
+            (r##"{"raw":"#d7430001ff","port":8}"##, Ok((r#"{"raw":"AAH/","port":8}"#, None))),
+            (r##"{"raw":"#830102f6"}"##, Ok((r#"{"raw":"AQIA"}"#, None))),
+            (r##"{"raw":"#430001ff"}"##, Err("cbor: failed to decode base64 from byte string: illegal base64 data at input byte 0".into())),
+            (r##"{"raw":"#6441414543"}"##, mismatch("UTF-8 text string", "raw", "[]uint8")),
+            (r##"{"data":{"a":"#d7430001ff","b":null}}"##, Ok((r#"{"data":{"a":"0001ff","b":""}}"#, None))),
+            (r#"{"meta":{"name":"a","x":1},"zzz":1,"y":2}"#, Ok((r#"{"meta":{"name":"a"}}"#, Some(unknown(1))))),
+            (r#"{"meta":{"name":"a","x":1}}"#, Ok((r#"{"meta":{"name":"a"}}"#, Some(unknown(1))))),
+            (r##"{"#01":1,"#20":2}"##, Ok(("{}", Some(unknown(0))))),
+            (r##"{"#01":1,"#1801":2}"##, Err("cbor: found duplicate map key 1 at map element index 1".into())),
+            (r##"{"on":true,"#426f6e":true}"##, Err(r#"cbor: found duplicate map key "on" at map element index 1"#.into())),
+            (r##"{"data":{"a":"b","#4161":"c"}}"##, Err(r#"cbor: found duplicate map key "a" at map element index 1"#.into())),
+            (r##"{"#f5":1}"##, Err("cbor: cannot unmarshal primitives into Go value of type string (map key is of type primitives and cannot be used to match struct field name)".into())),
+            // The outermost field is told, with the innermost type.
+            (r#"{"meta":{"name":5}}"#, mismatch("positive integer", "meta", "string")),
+            (r#"{"meta":{"size":"a"}}"#, mismatch("byte string", "meta", "int64")),
+            (r#"{"meta":[1]}"#, Err("cbor: cannot unmarshal array into Go struct field v1.Thing.meta of type v1.Meta (cannot decode CBOR array to struct without toarray option)".into())),
+            (r#"{"small":3000000000}"#, Err("cbor: cannot unmarshal positive integer into Go struct field v1.Thing.small of type int32 (3000000000 overflows int32)".into())),
+            (r##"{"small":"#3bffffffffffffffff"}"##, Err("cbor: cannot unmarshal negative integer into Go struct field v1.Thing.small of type int32 (-18446744073709551616 overflows Go's int64)".into())),
+            (r#"{"unsigned":-1}"#, mismatch("negative integer", "unsigned", "uint32")),
+            (r#"{"small":1.5}"#, mismatch("primitives", "small", "int32")),
+            (r#"{"on":1}"#, mismatch("positive integer", "on", "bool")),
+            (r#"{"port":[]}"#, mismatch("array", "port", "int32")),
+            (r#"{"at":3}"#, mismatch("positive integer", "at", "string")),
+            (r#"{"at":"x"}"#, Err(r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#.into())),
+            (r#"{"amount":2}"#, Ok((r#"{"amount":"2"}"#, None))),
+            (r#"{"names":"a"}"#, mismatch("byte string", "names", "[]string")),
+            (r#"{"names":[3]}"#, mismatch("positive integer", "names", "string")),
+            (r#"{"data":3}"#, mismatch("positive integer", "data", "map[string]string")),
+            (r##"{"data":{"#01":"a"}}"##, mismatch("positive integer", "data", "string")),
+            (r#"null"#, Ok(("{}", None))),
+            (r#"7"#, Err("cbor: cannot unmarshal positive integer into Go value of type v1.Thing".into())),
+        ] {
+            let read = cbor(&document(text), &message, &Limits::default());
+            let read = read.map(|read| (json::to_string(&read.value), read.findings.iter().next().map(ToString::to_string)));
+            let read = read.as_ref().map(|(value, finding)| (value.as_str(), finding.clone())).map_err(ToString::to_string);
+            assert_eq!(read, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_document_says_of_itself() {
+        let into = "into Go value of type v1.TypeMeta";
+        for (text, want) in [
+            (r#"{"kind":"A","x":[{}],"apiVersion":"v1"}"#, Ok(("v1", "A"))),
+            (r#"{"kind":null}"#, Ok(("", ""))),
+            ("null", Ok(("", ""))),
+            (
+                r#"{"kind":3}"#,
+                Err("cbor: cannot unmarshal positive integer into Go struct field v1.TypeMeta.kind of type string"
+                    .into()),
+            ),
+            (r##"{"x":1,"#4178":1}"##, Err(r#"cbor: found duplicate map key "x" at map element index 1"#.into())),
+            // Within members nothing is looked at.
+            (r##"{"x":{"a":1,"#4161":1}}"##, Ok(("", ""))),
+            (
+                "[]",
+                Err(format!(
+                    "cbor: cannot unmarshal array {into} (cannot decode CBOR array to struct without toarray option)"
+                )),
+            ),
+            ("7", Err(format!("cbor: cannot unmarshal positive integer {into}"))),
+        ] {
+            let meta = cbor_type_meta(&document(text), &Limits::default());
+            let meta =
+                meta.as_ref().map(|meta| (meta.api_version.as_str(), meta.kind.as_str())).map_err(ToString::to_string);
+            assert_eq!(meta, want, "{text}");
+        }
+    }
+}
