@@ -79,7 +79,6 @@ async fn measure(wanted: &[&str], scale: f64) -> String {
     table
 }
 
-
 fn report(table: &str, scale: f64) -> String {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let part = if scale < 1.0 { format!(" Scaled down to {scale}: these are no measurements.") } else { String::new() };
