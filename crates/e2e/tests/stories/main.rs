@@ -66,7 +66,6 @@ mod soak;
 mod stopping;
 mod storage_metrics;
 mod storage_versions;
-mod testing_packages;
 mod unreadable_objects;
 mod vulnerabilities;
 mod webhooks;
